@@ -1,0 +1,135 @@
+"""The decision of a recovery, and whether a task may still act on what it was made for.
+
+Source of the rules: specification 01 (reasons, *finished*), 02 (order of checks) and promise P5. A decision is
+bound to the UUID of the synthesis it was made for; bound to another one it counts as none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from eno.objects import FORCE_RESYNTHESIS_ANNOTATION, IGNORE_SIDE_EFFECTS_ANNOTATION, Composition, Synthesis
+
+RESYNTHESIS_OWED = "The synthesis had been loaded before this decision, so a resynthesis is requested."
+"""Ends the message of a decision whose tombstones the loaded synthesis does not see.
+
+It is kept in the object because the request is a second write: after a crash in between, the object itself must
+say that something is still owed (P6).
+"""
+
+
+class Reason(StrEnum):
+    """Why a recovery was decided, or why it could not be yet."""
+
+    NOT_NEEDED = "NotNeeded"
+    FINISHED = "FinishedTombstoneRecovery"
+    INVENTORY_NOT_FOUND = "InventoryNotFound"
+    INVENTORY_INVALID = "InventoryInvalid"
+    OPERATOR_NOT_ENABLED = "TombstoneRecoveryOperatorNotEnabled"
+    OUTSIDE_NAMESPACE = "OutsideRecoveryNamespace"
+    INVENTORY_GET_ERROR = "InventoryGetError"
+    SLICE_ERROR = "CurrentSynthesisResourceSliceError"
+    UPDATE_ERROR = "ErrUpdateResourceSlice"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether this reason ends the recovery of its synthesis."""
+        return self not in (Reason.INVENTORY_GET_ERROR, Reason.SLICE_ERROR, Reason.UPDATE_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A reason, with a message that is the same for the same cause (a repeated error is no new write)."""
+
+    reason: Reason
+    message: str = ""
+
+    def to_status(self, synthesis_uuid: str) -> dict[str, Any]:
+        """`tombstoneRecoveryStatus` as published: `message` is omitted when empty."""
+        status: dict[str, Any] = {
+            "status": self.reason.terminal,
+            "reason": str(self.reason),
+            "synthesisUUID": synthesis_uuid,
+        }
+        if self.message:
+            status["message"] = self.message
+        return status
+
+
+def finished(synthesis: Synthesis) -> bool:
+    """Whether the synthesis has a terminal decision of its own."""
+    decision = synthesis.recovery
+    return (
+        decision is not None and decision.status and bool(synthesis.uuid) and decision.synthesis_uuid == synthesis.uuid
+    )
+
+
+def published(synthesis: Synthesis, decision: Decision) -> bool:
+    """Whether exactly this decision already stands in the object."""
+    stored = synthesis.recovery
+    return (
+        stored is not None
+        and stored.status is decision.reason.terminal
+        and stored.reason == decision.reason
+        and stored.message == decision.message
+        and stored.synthesis_uuid == synthesis.uuid
+    )
+
+
+def nothing_to_decide(composition: Composition) -> str | None:
+    """Why recover has no decision to make here, or None when one is due.
+
+    The order of checks is that of specification 02; a composition that is gone is the caller's business.
+    """
+    if composition.deleting:
+        return "deleting"
+    if composition.current is None or composition.current.synthesized is None:
+        return "not synthesized"
+    if not composition.opted_in:
+        return "not opted in"
+    if finished(composition.current):
+        return "decided"
+    return None
+
+
+def superseded(composition: Composition, uid: str, synthesis_uuid: str) -> str | None:
+    """Why the object is not the one that a task was made for any more, or None."""
+    if composition.uid != uid:
+        return "recreated under another UID"
+    current = composition.current
+    if current is not None and current.uuid != synthesis_uuid:
+        return "another synthesis is current"
+    return None
+
+
+def resynthesis_owed(composition: Composition) -> bool:
+    """Whether the current decision still waits for the resynthesis it announced."""
+    current = composition.current
+    return (
+        current is not None
+        and finished(current)
+        and current.recovery is not None
+        and current.recovery.message.endswith(RESYNTHESIS_OWED)
+        and composition.opted_in
+        and resynthesis_refused(composition) is None
+    )
+
+
+def resynthesis_refused(composition: Composition) -> str | None:
+    """Why no resynthesis may be requested now, or None (specification 03, *Resynthesis*)."""
+    if composition.deleting:
+        return "deleting"
+    if composition.annotations.get(IGNORE_SIDE_EFFECTS_ANNOTATION) == "true":
+        return "side effects are ignored"
+    if composition.in_flight is not None:
+        return "a synthesis is in flight"
+    if composition.annotations.get(FORCE_RESYNTHESIS_ANNOTATION) == composition.latest_uuid:
+        return "already requested"
+    return None
+
+
+def recovery_due(composition: Composition) -> bool:
+    """Whether a recover task has anything to do: a decision to make, or a resynthesis to ask for."""
+    return nothing_to_decide(composition) is None or resynthesis_owed(composition)

@@ -1,0 +1,44 @@
+"""Which compositions are ours to act on.
+
+Source of the rules: the scopes of the watcher (specification 06). The *watch scope* is a namespace (or all) and
+a label selector; the *recovery scope* is the part of it that lies in the recovery namespace, and is empty while
+recovery is disabled. Both the watcher and the workers ask here, so that a message can never make a worker do
+more than the watcher could have asked for.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from eno.objects import Composition
+from eno.selectors import LabelSelector
+
+
+class Scope(BaseModel):
+    """What a process looks after. An empty `composition_namespace` means all namespaces."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    composition_namespace: str = ""
+    label_selector: str = ""
+    recovery_namespace: str = ""
+    recovery_enabled: bool = False
+
+    def outside_watch(self, composition: Composition) -> str | None:
+        """Why the composition is outside the watch scope, or None.
+
+        Raises UsageError when the label selector cannot be parsed.
+        """
+        if self.composition_namespace and composition.namespace != self.composition_namespace:
+            return f"namespace {composition.namespace} is outside {self.composition_namespace}"
+        if not LabelSelector.parse(self.label_selector).matches(composition.labels):
+            return f"labels do not match {self.label_selector}"
+        return None
+
+    def outside_recovery(self, composition: Composition) -> str | None:
+        """Why the composition is outside the recovery scope, or None."""
+        if not self.recovery_enabled:
+            return "tombstone recovery is disabled"
+        if composition.namespace != self.recovery_namespace:
+            return f"namespace {composition.namespace} is outside the recovery namespace {self.recovery_namespace}"
+        return self.outside_watch(composition)

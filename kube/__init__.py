@@ -1,0 +1,1 @@
+"""The API server as Sexton sees it. The only importer of the Kubernetes client."""
