@@ -66,18 +66,6 @@ def finished(synthesis: Synthesis) -> bool:
     )
 
 
-def published(synthesis: Synthesis, decision: Decision) -> bool:
-    """Whether exactly this decision already stands in the object."""
-    stored = synthesis.recovery
-    return (
-        stored is not None
-        and stored.status is decision.reason.terminal
-        and stored.reason == decision.reason
-        and stored.message == decision.message
-        and stored.synthesis_uuid == synthesis.uuid
-    )
-
-
 def nothing_to_decide(composition: Composition) -> str | None:
     """Why recover has no decision to make here, or None when one is due.
 

@@ -93,6 +93,10 @@ class MalformedObject(Terminal):
     """Raised when an API object does not have the shape its definition promises."""
 
 
+class IncompleteSynthesis(Retryable):
+    """Raised when a synthesis cannot be read whole: a reference without a name, a terminating slice."""
+
+
 class PlanRejected(Retryable):
     """Raised when tombstones cannot be packed, before anything is written."""
 
@@ -105,8 +109,8 @@ class InvalidInventory(Terminal):
     """Raised when stored history cannot be trusted. Names the Secret and the defect."""
 
 
-class InvalidMessage(Terminal):
-    """Raised when a task's payload is not what its task takes. Never retried."""
+class StartOver(Retryable):
+    """Raised when what a decision was made from has changed under the task, so it has to be made anew."""
 
 
 class MissingCapability(Terminal):

@@ -100,7 +100,7 @@ class ResourceId(NamedTuple):
     @property
     def cluster_scoped(self) -> bool:
         """Whether the kind is one of the built-in ones that live outside namespaces."""
-        return (self.group, self.kind) in _CLUSTER_SCOPED
+        return (self.canonical_group, self.kind) in _CLUSTER_SCOPED
 
     @property
     def canonical_group(self) -> str:
@@ -144,7 +144,7 @@ class _Document(msgspec.Struct, rename="camel"):
     kind: Annotated[str, msgspec.Meta(min_length=1)]
     metadata: _Metadata
     # Read apart: other kinds have a `patch` of their own, in any shape.
-    patch: msgspec.Raw = msgspec.Raw()
+    patch: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 _decoder = msgspec.json.Decoder(_Document)

@@ -45,6 +45,11 @@ class Plan:
     appends: tuple[Append, ...] = ()
     overflows: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def steps(self) -> tuple[Append | tuple[str, ...], ...]:
+        """The writes, in the order they are made."""
+        return (*self.appends, *self.overflows)
+
     def __bool__(self) -> bool:
         return bool(self.appends or self.overflows)
 

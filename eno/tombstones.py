@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from eno.identity import Head, ResourceId, Wanted
+from eno.errors import MalformedManifest
+from eno.identity import Head, ResourceId, Wanted, parse_head
 from eno.inventory.entries import Entry
+from eno.objects import ResourceSlice
 
 MASS_BURIAL_MINIMUM = 20
 """Identities below which no burial counts as a mass burial."""
@@ -21,10 +23,16 @@ MASS_BURIAL_MINIMUM = 20
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """The heads of a synthesis' manifests, desired and tombstones apart."""
+    """The heads of a synthesis' manifests, desired and tombstones apart.
+
+    `unreconciled` are the tombstones that Eno has not carried out yet. `loaded` says that some slice has states:
+    Eno read the whole synthesis then, and does not read it again.
+    """
 
     desired: tuple[Head, ...] = ()
     tombstones: tuple[Head, ...] = ()
+    unreconciled: tuple[Head, ...] = ()
+    loaded: bool = False
 
     def identities(self) -> Iterable[ResourceId]:
         """Every identity a manifest stands for, tombstones and Patch targets included."""
@@ -60,6 +68,26 @@ class Holds:
         return False
 
 
+def manifests(slices: Iterable[ResourceSlice]) -> Manifests:
+    """The heads of everything in these slices.
+
+    Raises MalformedManifest, naming slice and index, when one cannot be read: what is unknown may be wanted.
+    """
+    desired, tombstones, unreconciled = [], [], []
+    loaded = False
+    for each in slices:
+        loaded = loaded or bool(each.states)
+        for index, entry in enumerate(each.resources):
+            head = _head(each, index)
+            if not entry.deleted:
+                desired.append(head)
+                continue
+            tombstones.append(head)
+            if index >= len(each.states) or not each.states[index].reconciled:
+                unreconciled.append(head)
+    return Manifests(tuple(desired), tuple(tombstones), tuple(unreconciled), loaded)
+
+
 def missing(inventory: Iterable[Entry], current: Manifests) -> list[Entry]:
     """What the inventory lists and no current manifest mentions, in inventory order, each identity once."""
     wanted = Wanted(current.identities())
@@ -89,10 +117,15 @@ def settle(
     )
 
 
-def already_buried(inventory: Iterable[Entry], current: Manifests) -> bool:
-    """Whether a current tombstone stands for something in the inventory, made by Eno or an earlier attempt."""
-    graves = Wanted(head.id for head in current.tombstones)
-    return any(entry.id in graves for entry in inventory)
+def unseen(inventory: Iterable[Entry], current: Manifests, debt: Debt) -> bool:
+    """Whether Eno loaded the synthesis without (all of) the tombstones that this recovery owes it.
+
+    An earlier attempt may have written them already; what Eno has reconciled, it has seen.
+    """
+    if not current.loaded:
+        return False
+    graves = Wanted(head.id for head in current.unreconciled)
+    return bool(debt.buried) or any(entry.id in graves for entry in inventory)
 
 
 def mass_burial(debt: Debt, inventory_size: int) -> bool:
@@ -111,3 +144,10 @@ def tombstone(entry: Entry) -> str:
         metadata["annotations"] = dict(entry.annotations)
     body = {"apiVersion": entry.api_version, "kind": entry.id.kind, "metadata": metadata}
     return msgspec.json.encode(body, order="deterministic").decode()
+
+
+def _head(each: ResourceSlice, index: int) -> Head:
+    try:
+        return parse_head(each.resources[index].manifest)
+    except MalformedManifest as error:
+        raise MalformedManifest(error.what, where=f"resourceslice {each.title} manifest {index}") from error

@@ -17,7 +17,7 @@ from typing import Any
 
 from eno.errors import InvalidInventory
 from eno.inventory.entries import Entry, chunk
-from eno.objects import GROUP, Composition, Metadata
+from eno.objects import GROUP, Composition, Metadata, ObjectView
 from eno.packing import fit_name
 from eno.times import format_time, parse_time
 
@@ -138,7 +138,7 @@ def read(secret: Mapping[str, Any]) -> StoredChunk | None:
 
     Raises InvalidInventory when it is ours and its metadata is unusable.
     """
-    metadata = Metadata.model_validate(secret["metadata"])
+    metadata = ObjectView.from_json(secret).metadata
     shape = _shape(metadata) if secret.get("type") == "Opaque" else None
     if shape is None:
         return None

@@ -1,0 +1,90 @@
+"""The live reads that rules are fed with: every referenced slice, the lineage, the siblings.
+
+All or nothing: whatever is null, missing, terminating or malformed stops the read with an error, because a
+partial answer looks like absence (P9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cached_property
+
+from eno.errors import IncompleteSynthesis
+from eno.inventory.entries import Entry
+from eno.inventory.secrets import INVENTORY_NAMESPACE, LINEAGE_KEY, lineage
+from eno.inventory.selection import Lineage, siblings
+from eno.objects import Composition, ResourceSlice
+from eno.tombstones import Manifests, manifests
+from kube.cluster import Cluster, Query, list_all
+from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
+
+
+def read_slices(cluster: Cluster, composition: Composition, *, accept_terminating: bool = False) -> list[ResourceSlice]:
+    """Every slice of the current synthesis, in reference order, each once.
+
+    Raises IncompleteSynthesis on a null or nameless reference or a terminating slice, ApiError on a failed read.
+    """
+    names = composition.current.slice_names if composition.current else ()
+    slices = []
+    for name in dict.fromkeys(names):
+        if name is None:
+            raise IncompleteSynthesis("a slice reference has no name", where=f"composition {composition.title}")
+        each = ResourceSlice.from_json(cluster.get(RESOURCE_SLICES, composition.namespace, name))
+        if each.deleting and not accept_terminating:
+            raise IncompleteSynthesis("it is terminating", where=f"resourceslice {each.title}")
+        slices.append(each)
+    return slices
+
+
+def read_lineage(cluster: Cluster, composition: Composition) -> Lineage:
+    """Every stored chunk of the composition's lineage, from one complete list.
+
+    Raises InvalidInventory when the metadata of one of ours is unusable.
+    """
+    selector = f"{LINEAGE_KEY}={lineage(composition.namespace, composition.synthesizer)}"
+    return Lineage.read(list_all(cluster, Query(SECRETS, INVENTORY_NAMESPACE, label_selector=selector)).items)
+
+
+class Neighbours:
+    """The compositions of one namespace, listed when first asked for and then kept for one decision.
+
+    The list ignores selector, opt-in and deletion: whoever shares a lineage may want something of it.
+    """
+
+    def __init__(self, cluster: Cluster, composition: Composition) -> None:
+        self._cluster = cluster
+        self._composition = composition
+
+    @cached_property
+    def all(self) -> list[Composition]:
+        """Every composition of the namespace."""
+        listing = list_all(self._cluster, Query(COMPOSITIONS, self._composition.namespace))
+        return [Composition.from_json(item) for item in listing.items]
+
+    @property
+    def siblings(self) -> list[Composition]:
+        """Those with the same synthesizer."""
+        return siblings(self._composition, self.all)
+
+    def current_manifests(self) -> list[Manifests]:
+        """What each sibling with a synthesized current wants. A terminating slice is still read: in doubt, wanted."""
+        return [
+            manifests(read_slices(self._cluster, each, accept_terminating=True))
+            for each in self.siblings
+            if _synthesized(each)
+        ]
+
+    def remembered(self, lineage: Lineage, now: datetime) -> Iterable[Entry]:
+        """What the newest snapshot of each sibling without a synthesized current lists.
+
+        Raises InvalidInventory when it cannot be told.
+        """
+        for each in self.siblings:
+            if not _synthesized(each):
+                snapshot = lineage.newest(each.name, now)
+                yield from snapshot.entries() if snapshot else ()
+
+
+def _synthesized(composition: Composition) -> bool:
+    return composition.current is not None and composition.current.synthesized is not None
