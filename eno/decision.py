@@ -6,6 +6,7 @@ bound to the UUID of the synthesis it was made for; bound to another one it coun
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,6 +19,20 @@ RESYNTHESIS_OWED = "The synthesis had been loaded before this decision, so a res
 It is kept in the object because the request is a second write: after a crash in between, the object itself must
 say that something is still owed (P6).
 """
+
+
+_ADOPTED = re.compile(r"The history of (\S+) was adopted\.")
+
+
+def adoption_note(source: str) -> str:
+    """What the message says when history of another name was taken over; read back by `adopted_source`."""
+    return f"The history of {source} was adopted."
+
+
+def adopted_source(synthesis: Synthesis) -> str:
+    """The source name that the synthesis' decision took history over from, or empty."""
+    found = _ADOPTED.match(synthesis.recovery.message) if synthesis.recovery and finished(synthesis) else None
+    return found[1] if found else ""
 
 
 class Reason(StrEnum):
@@ -66,6 +81,20 @@ def finished(synthesis: Synthesis) -> bool:
     )
 
 
+def recovery_required(composition: Composition, *, infer: bool) -> bool:
+    """Whether the current synthesis may lack history.
+
+    The field is absent on a composition without a previous synthesis only where Eno does not know the field at
+    all; `infer` decides what that means.
+    """
+    current = composition.current
+    if current is None:
+        return False
+    if current.recovery_required is None and composition.previous is None:
+        return infer
+    return bool(current.recovery_required)
+
+
 def nothing_to_decide(composition: Composition) -> str | None:
     """Why recover has no decision to make here, or None when one is due.
 
@@ -80,6 +109,28 @@ def nothing_to_decide(composition: Composition) -> str | None:
     if finished(composition.current):
         return "decided"
     return None
+
+
+def nothing_to_record(composition: Composition) -> str | None:
+    """Why there is no inventory to record, or None when the current synthesis is ready and decided."""
+    why = nothing_to_decide(composition)
+    if why != "decided":
+        return why or "undecided"
+    if composition.current is None or composition.current.ready is None:
+        return "not ready"
+    return None
+
+
+def skipped_decision(composition: Composition, *, enabled: bool, recovery_namespace: str) -> Reason | None:
+    """The decision for a composition that nobody will recover, so that its gate does not wait for ever.
+
+    Specification 03, *Skipped decisions*. A terminal decision is never reopened.
+    """
+    if nothing_to_decide(composition) is not None:
+        return None
+    if not enabled:
+        return Reason.OPERATOR_NOT_ENABLED
+    return Reason.OUTSIDE_NAMESPACE if composition.namespace != recovery_namespace else None
 
 
 def superseded(composition: Composition, uid: str, synthesis_uuid: str) -> str | None:

@@ -1,13 +1,30 @@
-"""Everything a handler may touch: two API servers, a clock and settings. No Celery, no Redis."""
+"""Everything a handler may touch: two API servers, a clock, settings, a counter. No Celery, no Redis."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from kube.cluster import Cluster
 from runtime.settings import Settings
+
+
+class Corrections(Protocol):
+    """Counts how often a foreign readiness was cleared lately. A hint: forgetting it costs a few more writes."""
+
+    def note(self, key: str) -> int:
+        """Count one more for the key. Returns how many there were within the last minute, with this one."""
+        ...
+
+
+class Uncounted:
+    """Every correction counts as the first."""
+
+    def note(self, key: str) -> int:  # noqa: ARG002
+        """See Corrections."""
+        return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +35,4 @@ class Context:
     downstream: Cluster
     clock: Callable[[], datetime]
     settings: Settings
+    corrections: Corrections = field(default_factory=Uncounted)

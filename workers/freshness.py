@@ -7,14 +7,14 @@ The judgement is a pure function of what was read; `read` is the only I/O. A 404
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from eno.decision import nothing_to_decide, superseded
+from eno.decision import nothing_to_decide, nothing_to_record, superseded
 from eno.errors import MalformedObject, NotFound
 from eno.objects import Composition
 from eno.scope import Scope
 from kube.cluster import Cluster, Json
 from kube.resources import COMPOSITIONS
-from runtime.messages import RecoverMessage
 from workers.outcome import Kind, Outcome
 
 
@@ -39,7 +39,17 @@ def read(cluster: Cluster, namespace: str, name: str) -> Live | None:
         return None
 
 
-def identity_stop(live: Live | None, message: RecoverMessage) -> Outcome | None:
+class Named(Protocol):
+    """What a message says about its composition."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def synthesis_uuid(self) -> str: ...
+
+
+def identity_stop(live: Live | None, message: Named) -> Outcome | None:
     """Why the object is no longer the one the message names, or None."""
     if live is None:
         return Outcome(Kind.SUPERSEDED, "gone")
@@ -61,3 +71,12 @@ def recovery_stop(live: Live, scope: Scope) -> Outcome | None:
     if live.composition.current is None or not live.composition.current.uuid:
         raise MalformedObject("status.currentSynthesis.uuid is empty", where=f"composition {live.composition.title}")
     return None
+
+
+def record_stop(live: Live, scope: Scope) -> Outcome | None:
+    """Why no inventory is to be recorded here, or None when the synthesis is ready and decided (P5)."""
+    outside = scope.outside_recovery(live.composition)
+    if outside:
+        return Outcome(Kind.NOT_IN_SCOPE, outside)
+    why = nothing_to_record(live.composition)
+    return Outcome(Kind.SUPERSEDED, why) if why else None

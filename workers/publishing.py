@@ -1,6 +1,6 @@
-"""Publishing a decision on the composition's status, and asking Eno for a resynthesis.
+"""Guarded writes to a composition: the decision, readiness, and the request for a resynthesis.
 
-One JSON Patch carries the decision and the new slice references together, so nobody ever sees one without the
+One JSON Patch carries a decision and the new slice references together, so nobody ever sees one without the
 other; its first operations test uid, resourceVersion and the current UUID.
 """
 
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from eno.decision import Decision
 from eno.errors import ApiError, Invalid, MissingCapability, Refused, ServerError, StartOver
 from eno.objects import FORCE_RESYNTHESIS_ANNOTATION
+from eno.readiness import Verdict
+from eno.times import format_time
 from kube import guards
 from kube.cluster import Cluster, JsonPatch
 from kube.resources import COMPOSITIONS
@@ -19,6 +21,7 @@ from workers.freshness import Live, read
 _CURRENT: guards.Path = ("status", "currentSynthesis")
 _UUID: guards.Path = (*_CURRENT, "uuid")
 _DECISION: guards.Path = (*_CURRENT, "tombstoneRecoveryStatus")
+_SIMPLIFIED_ERROR: guards.Path = ("status", "simplified", "error")
 _SLICES: guards.Path = (*_CURRENT, "resourceSlices")
 
 
@@ -46,6 +49,32 @@ def publish(cluster: Cluster, live: Live, decision: Decision, new_slices: Sequen
     return stored
 
 
+def publish_readiness(cluster: Cluster, live: Live, verdict: Verdict) -> Live:
+    """Set or clear `ready` and `reconciled`, and the simplified error where the verdict has one. Unchanged: no request.
+
+    Raises StartOver when the composition has changed since `live` was read, ApiError otherwise.
+    """
+    composition = live.composition
+    if composition.current is None:
+        raise AssertionError("readiness belongs to a current synthesis")
+    put: dict[guards.Path, object] = {}
+    clear: list[guards.Path] = []
+    for field, wanted, stored in (
+        ("reconciled", verdict.reconciled, composition.current.reconciled),
+        ("ready", verdict.ready, composition.current.ready),
+    ):
+        if wanted is None:
+            clear.append((*_CURRENT, field))
+        elif wanted != stored:
+            put[*_CURRENT, field] = format_time(wanted)
+    if verdict.error:
+        put[_SIMPLIFIED_ERROR] = verdict.error
+    elif verdict.error is not None:
+        clear.append(_SIMPLIFIED_ERROR)
+    operations = guards.status_patch(live.json, put=put, clear=clear, expect={_UUID: composition.current.uuid})
+    return live if operations is None else _patch(cluster, live, operations)
+
+
 def request_resynthesis(cluster: Cluster, live: Live) -> None:
     """Ask Eno for a resynthesis of the latest synthesis. The caller has checked that it may be asked for.
 
@@ -67,11 +96,10 @@ def _patch(cluster: Cluster, live: Live, operations: JsonPatch) -> Live:
                 COMPOSITIONS, composition.namespace, composition.name, operations, subresource="status", strict=True
             )
         )
-    except Refused as error:
+    except (Refused, Invalid, ServerError) as error:
+        # fieldValidation=Strict is answered with 422 on a patch, with 400 otherwise.
         if "unknown field" in error.detail:
             raise _unknown_fields(live) from error
-        raise
-    except (Invalid, ServerError) as error:
         raise _rejected(cluster, live, error) from error
 
 

@@ -16,7 +16,7 @@ from eno.inventory.secrets import INVENTORY_NAMESPACE, LINEAGE_KEY, lineage
 from eno.inventory.selection import Lineage, siblings
 from eno.objects import Composition, ResourceSlice
 from eno.tombstones import Manifests, manifests
-from kube.cluster import Cluster, Query, list_all
+from kube.cluster import Cluster, Json, Query, list_all
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
 
 
@@ -37,13 +37,10 @@ def read_slices(cluster: Cluster, composition: Composition, *, accept_terminatin
     return slices
 
 
-def read_lineage(cluster: Cluster, composition: Composition) -> Lineage:
-    """Every stored chunk of the composition's lineage, from one complete list.
-
-    Raises InvalidInventory when the metadata of one of ours is unusable.
-    """
+def list_inventory(cluster: Cluster, composition: Composition) -> list[Json]:
+    """Every Secret that carries the composition's lineage, from one complete list."""
     selector = f"{LINEAGE_KEY}={lineage(composition.namespace, composition.synthesizer)}"
-    return Lineage.read(list_all(cluster, Query(SECRETS, INVENTORY_NAMESPACE, label_selector=selector)).items)
+    return list_all(cluster, Query(SECRETS, INVENTORY_NAMESPACE, label_selector=selector)).items
 
 
 class Neighbours:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from eno.decision import RESYNTHESIS_OWED, Decision, Reason
+from eno.decision import RESYNTHESIS_OWED, Decision, Reason, adoption_note, recovery_required
 from eno.errors import InvalidInventory, SextonError
 from eno.inventory.entries import Entry
 from eno.inventory.selection import Absent, Candidate, Lineage, Snapshot, TooYoung, adopt, select
@@ -17,7 +17,7 @@ from eno.tombstones import Debt, manifests, mass_burial, missing, settle, tombst
 from workers.context import Context
 from workers.freshness import Live
 from workers.outcome import Kind, Outcome
-from workers.reading import Neighbours, read_lineage, read_slices
+from workers.reading import Neighbours, list_inventory, read_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def prepare(live: Live, context: Context) -> Prepared | Outcome:
     current = composition.current
     if current is None:
         raise AssertionError("recovery is for a synthesized composition")
-    if not _required(composition, current, infer=context.settings.infer_required):
+    if not recovery_required(composition, infer=context.settings.infer_required):
         return Prepared(live, Decision(Reason.NOT_NEEDED), warning=_missing_fields(composition, current))
     neighbours = Neighbours(context.upstream, composition)
     try:
@@ -102,17 +102,11 @@ def _bury(live: Live, history: _History, entries: list[Entry], neighbours: Neigh
 
 def _history(composition: Composition, neighbours: Neighbours, context: Context) -> _History | Absent | TooYoung:
     """The snapshot to recover from. Raises InvalidInventory, and ApiError on a failed list."""
-    lineage = read_lineage(context.downstream, composition)
+    lineage = Lineage.read(list_inventory(context.downstream, composition))
     now = context.clock()
     selected = select(lineage, composition.name, now)
     found = adopt(selected, composition, neighbours.all, now) if isinstance(selected, Candidate) else selected
     return _History(lineage, found) if isinstance(found, Snapshot) else found
-
-
-def _required(composition: Composition, current: Synthesis, *, infer: bool) -> bool:
-    if current.recovery_required is None and composition.previous is None:
-        return infer
-    return bool(current.recovery_required)
 
 
 def _missing_fields(composition: Composition, current: Synthesis) -> str:
@@ -128,7 +122,7 @@ def _message(composition: Composition, snapshot: Snapshot, debt: Debt, *, owed: 
     """The same for every attempt: how much was buried by which attempt is not in it."""
     source = snapshot.source.composition
     parts = [
-        f"The history of {source} was adopted." if source != composition.name else "",
+        adoption_note(source) if source != composition.name else "",
         f"Held, because something wanted lives in it: {_listed(debt)}." if debt.held else "",
         RESYNTHESIS_OWED if owed else "",
     ]

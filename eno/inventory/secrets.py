@@ -11,7 +11,7 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -85,6 +85,28 @@ class StoredChunk:
         return InvalidInventory(what, where=f"Secret {INVENTORY_NAMESPACE}/{self.name}")
 
 
+@dataclass(frozen=True, slots=True)
+class UnusableChunk:
+    """A Secret of ours whose metadata cannot be trusted, and what is wrong with it."""
+
+    name: str
+    uid: str
+    resource_version: str
+    defect: str
+    composition: str
+    """The source name as annotated, possibly empty."""
+    suffix: str
+    """The name from the lineage on."""
+
+    def may_belong_to(self, composition: str) -> bool:
+        """Whether name and annotation allow that it is that composition's; no annotation allows every name."""
+        return self.name == fit_name(composition, self.suffix) and self.composition in ("", composition)
+
+    def error(self) -> InvalidInventory:
+        """The error that names this Secret."""
+        return InvalidInventory(self.defect, where=f"Secret {INVENTORY_NAMESPACE}/{self.name}")
+
+
 def lineage(namespace: str, synthesizer: str) -> str:
     """32 lowercase hex digits: the first 16 bytes of sha256(`namespace/synthesizer`)."""
     return sha256(f"{namespace}/{synthesizer}".encode()).hexdigest()[:32]
@@ -95,24 +117,32 @@ def secret_name(composition: str, lineage_id: str, index: int, synthesis_uuid: s
     return fit_name(composition, f"-{lineage_id}-{index}-{_uuid_digest(synthesis_uuid)}")
 
 
-def snapshot(composition: Composition, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """The Secrets of one snapshot, in chunk order, as they are created.
-
-    The composition must have a synthesized current synthesis. Raises InventoryTooLarge.
-    """
+def source_of(composition: Composition) -> Source:
+    """The source of a snapshot of the current synthesis, which must be synthesized."""
     current = composition.current
     if current is None or current.synthesized is None:
         raise AssertionError("only a synthesized composition has an inventory")
+    return Source(
+        namespace=composition.namespace,
+        synthesizer=composition.synthesizer,
+        composition=composition.name,
+        synthesis_uuid=current.uuid,
+        synthesized=current.synthesized.astimezone(UTC).replace(microsecond=0),
+    )
+
+
+def snapshot(source: Source, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """The Secrets of one snapshot, in chunk order, as they are created. Raises InventoryTooLarge."""
     payloads = chunk(entries)
-    lineage_id = lineage(composition.namespace, composition.synthesizer)
+    lineage_id = lineage(source.namespace, source.synthesizer)
     common = {
         LINEAGE_KEY: lineage_id,
         _FORMAT: FORMAT_VERSION,
-        _COMPOSITION: composition.name,
-        _NAMESPACE: composition.namespace,
-        _SYNTHESIZER: composition.synthesizer,
-        _UUID: current.uuid,
-        _SYNTHESIZED: format_time(current.synthesized),
+        _COMPOSITION: source.composition,
+        _NAMESPACE: source.namespace,
+        _SYNTHESIZER: source.synthesizer,
+        _UUID: source.synthesis_uuid,
+        _SYNTHESIZED: format_time(source.synthesized),
         _COUNT: str(len(payloads)),
     }
     return [
@@ -120,7 +150,7 @@ def snapshot(composition: Composition, entries: Sequence[Entry]) -> list[dict[st
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
-                "name": secret_name(composition.name, lineage_id, index, current.uuid),
+                "name": secret_name(source.composition, lineage_id, index, source.synthesis_uuid),
                 "namespace": INVENTORY_NAMESPACE,
                 "labels": {LINEAGE_KEY: lineage_id},
                 "annotations": {**common, _INDEX: str(index), _SHA256: sha256(payload).hexdigest()},
@@ -133,10 +163,10 @@ def snapshot(composition: Composition, entries: Sequence[Entry]) -> list[dict[st
     ]
 
 
-def read(secret: Mapping[str, Any]) -> StoredChunk | None:
+def read(secret: Mapping[str, Any]) -> StoredChunk | UnusableChunk | None:
     """The chunk a Secret holds, or None when it is not ours: it merely carries the label.
 
-    Raises InvalidInventory when it is ours and its metadata is unusable.
+    Raises MalformedObject when it has no metadata to speak of.
     """
     metadata = ObjectView.from_json(secret).metadata
     shape = _shape(metadata) if secret.get("type") == "Opaque" else None
@@ -148,7 +178,14 @@ def read(secret: Mapping[str, Any]) -> StoredChunk | None:
         index, count = _number(notes, _INDEX), _number(notes, _COUNT)
         _check_metadata(metadata, shape, source, index, count)
     except ValueError as error:
-        raise InvalidInventory(str(error), where=f"Secret {INVENTORY_NAMESPACE}/{metadata.name}") from error
+        return UnusableChunk(
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            defect=str(error),
+            composition=notes.get(_COMPOSITION, ""),
+            suffix=metadata.name[len(shape["prefix"]) :],
+        )
     data = secret.get("data")
     return StoredChunk(
         name=metadata.name,
@@ -161,6 +198,27 @@ def read(secret: Mapping[str, Any]) -> StoredChunk | None:
         digest=notes.get(_SHA256, ""),
         data=data if isinstance(data, Mapping) else {},
     )
+
+
+def difference(stored: Mapping[str, Any], intended: Mapping[str, Any]) -> str | None:
+    """Why a Secret that has an intended chunk's name is not that chunk, or None when it is.
+
+    Labels and annotations that Sexton does not set do not count.
+    """
+    found = ObjectView.from_json(stored).metadata
+    wanted = ObjectView.from_json(intended).metadata
+    if found.deletion_timestamp is not None:
+        return "it is terminating"
+    if stored.get("type") != intended["type"]:
+        return f"its type is {stored.get('type')}"
+    for kind, ours, theirs in (
+        ("label", wanted.labels, found.labels),
+        ("annotation", wanted.annotations, found.annotations),
+    ):
+        for key, value in ours.items():
+            if theirs.get(key) != value:
+                return f"its {kind} {key} differs"
+    return None if stored.get("data") == intended["data"] else "its payload differs"
 
 
 def _shape(metadata: Metadata) -> re.Match[str] | None:

@@ -16,7 +16,7 @@ import msgspec
 from eno.errors import InvalidInventory
 from eno.identity import ResourceId
 from eno.inventory.entries import CHUNK_LIMIT, Entry
-from eno.inventory.secrets import Source, StoredChunk, read
+from eno.inventory.secrets import Source, StoredChunk, UnusableChunk, read
 from eno.objects import GROUP, Composition
 
 FUTURE_TOLERANCE = timedelta(minutes=5)
@@ -37,7 +37,7 @@ class Snapshot:
         """What it lists. Raises InvalidInventory on an unusable payload or identity, naming the Secret."""
         seen: dict[ResourceId, Entry] = {}
         for stored in self.chunks:
-            for entry in _decode(stored):
+            for entry in decode(stored):
                 if entry.id in seen:
                     raise stored.defect(f"{entry.id} is listed twice")
                 seen[entry.id] = entry
@@ -53,7 +53,14 @@ class Lineage:
     @classmethod
     def read(cls, secrets: Iterable[Mapping[str, Any]]) -> Lineage:
         """From one complete LIST. Raises InvalidInventory when the metadata of any Secret of ours is unusable."""
-        return cls(tuple(stored for secret in secrets if (stored := read(secret)) is not None))
+        chunks = []
+        for secret in secrets:
+            stored = read(secret)
+            if isinstance(stored, UnusableChunk):
+                raise stored.error()
+            if stored is not None:
+                chunks.append(stored)
+        return cls(tuple(chunks))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -176,7 +183,8 @@ class _StoredEntry(msgspec.Struct):
 _decoder = msgspec.json.Decoder(list[_StoredEntry])
 
 
-def _decode(stored: StoredChunk) -> list[Entry]:
+def decode(stored: StoredChunk) -> list[Entry]:
+    """The entries of one chunk. Raises InvalidInventory on an unusable payload or identity."""
     payload = stored.payload()
     if len(payload) > CHUNK_LIMIT:
         raise stored.defect(f"the payload of {len(payload)} bytes is over the limit of {CHUNK_LIMIT}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from eno.identity import Head, ResourceId, parse_head
 from eno.inventory.entries import Entry
-from eno.inventory.secrets import snapshot
+from eno.inventory.secrets import snapshot, source_of
 from eno.objects import OPT_IN_ANNOTATION, Composition, ResourceSlice
 
 Json = dict[str, Any]
@@ -165,7 +165,7 @@ def inventory(
         synthesizer=synthesizer,
         current=synthesis(uuid, synthesized=synthesized),
     )
-    secrets = snapshot(source, entries)
+    secrets = snapshot(source_of(source), entries)
     for index, secret in enumerate(secrets):
         secret["metadata"] |= {"uid": f"secret-{name}-{uuid}-{index}", "resourceVersion": "3"}
     return secrets

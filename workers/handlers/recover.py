@@ -15,6 +15,7 @@ from eno.errors import MissingCapability, SextonError, StartOver
 from eno.objects import ACKNOWLEDGE_ANNOTATION
 from eno.packing import Append
 from runtime.messages import RecoverMessage
+from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
 from workers.freshness import Live, identity_stop, read, recovery_stop
@@ -25,9 +26,6 @@ from workers.slices import append, create_overflow
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS = 3
-"""How often one task starts over after losing a race, before it leaves the rest to a later one."""
-
 ACKNOWLEDGE_PAUSE = timedelta(seconds=60)
 """How long a mass burial waits before it looks for its acknowledgement again."""
 
@@ -37,12 +35,7 @@ def recover(message: RecoverMessage, context: Context) -> Outcome:
 
     Raises Retryable when it should be tried again, Terminal when a person has to change something first.
     """
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return _attempt(message, context)
-        except StartOver as error:
-            log.info("starting over: %s", error, extra={"action": "start-over", **message.log_context()})
-    return _attempt(message, context)
+    return persistently(lambda: _attempt(message, context), message.log_context())
 
 
 def _attempt(message: RecoverMessage, context: Context) -> Outcome:

@@ -12,10 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eno.errors import InvalidInventory, InventoryTooLarge
+from eno.errors import InventoryTooLarge
 from eno.identity import ResourceId, parse_head
 from eno.inventory.entries import CHUNK_LIMIT, Entry, build, chunk
-from eno.inventory.secrets import PAYLOAD_KEY, lineage, read, secret_name, snapshot
+from eno.inventory.secrets import (
+    PAYLOAD_KEY,
+    StoredChunk,
+    UnusableChunk,
+    lineage,
+    read,
+    secret_name,
+    snapshot,
+    source_of,
+)
 from tests.support.factories import composition, entry, head, inventory, patch_manifest, synthesis
 
 PREFIX = "eno.azure.io/inventory-"
@@ -130,7 +139,7 @@ def test_chunk_boundaries_do_not_depend_on_input_order(count: int) -> None:
 
 
 def test_a_snapshot_is_immutable_opaque_and_described() -> None:
-    (secret,) = snapshot(composition(), [entry()])
+    (secret,) = snapshot(source_of(composition()), [entry()])
     payload = base64.b64decode(secret["data"][PAYLOAD_KEY])
     lineage_id = lineage("apps", "shop")
     assert secret["metadata"]["name"] == f"shop-{lineage_id}-0-{sha256(b'synthesis-2').hexdigest()[:16]}"
@@ -156,22 +165,22 @@ def test_a_long_composition_name_is_cut_to_a_valid_secret_name() -> None:
     name = secret_name("a" * 190 + ".b" * 31, lineage("apps", "shop"), 0, "u")
     assert name.startswith("a" * 190 + ".b" * 5 + "-"), "cut to 201 characters, the trailing dot stripped"
     long = "n" * 253
-    (secret,) = snapshot(composition(long), [])
+    (secret,) = snapshot(source_of(composition(long)), [])
     assert len(secret["metadata"]["name"]) == 253
     stored = read(secret)
-    assert stored is not None
+    assert isinstance(stored, StoredChunk)
     assert stored.source.composition == long
 
 
 def test_the_time_of_a_synthesis_is_stored_in_whole_seconds_of_utc() -> None:
-    (secret,) = snapshot(composition(current=synthesis(synthesized="2026-03-01T13:00:00.9+02:00")), [])
+    (secret,) = snapshot(source_of(composition(current=synthesis(synthesized="2026-03-01T13:00:00.9+02:00"))), [])
     assert secret["metadata"]["annotations"][f"{PREFIX}synthesized"] == "2026-03-01T11:00:00Z"
 
 
 def test_what_was_stored_is_read_back() -> None:
     (secret,) = inventory([entry()])
     stored = read(secret)
-    assert stored is not None
+    assert isinstance(stored, StoredChunk)
     assert (stored.index, stored.count, stored.terminating) == (0, 1, False)
     assert (stored.source.composition, stored.source.synthesis_uuid) == ("shop", "synthesis-1")
     assert json.loads(stored.payload())[0]["name"] == "web"
@@ -181,7 +190,7 @@ def test_a_draft_name_without_a_digest_is_read_as_well() -> None:
     (secret,) = inventory([entry()])
     secret["metadata"]["name"] = f"shop-{lineage('apps', 'shop')}-0"
     del secret["metadata"]["annotations"][f"{PREFIX}sha256"]
-    assert read(secret) is not None
+    assert isinstance(read(secret), StoredChunk)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +243,10 @@ def test_unusable_metadata_is_named_with_its_secret(annotation: str, value: str 
     notes.pop(f"{PREFIX}{annotation}")
     if value is not None:
         notes[f"{PREFIX}{annotation}"] = value
-    with pytest.raises(InvalidInventory, match=says) as caught:
-        read(secret)
-    assert secret["metadata"]["name"] in caught.value.summary
+    stored = read(secret)
+    assert isinstance(stored, UnusableChunk)
+    assert says in stored.error().summary
+    assert secret["metadata"]["name"] in stored.error().summary
 
 
 names = st.text(alphabet="abc.-/%_:ü", max_size=6)

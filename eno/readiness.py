@@ -1,0 +1,128 @@
+"""From slice states to `reconciled` and `ready`, and whether a resynthesis has to be asked for.
+
+Pure: the composition as read *before* the slices, the slices as read after it, and `now`. Rules: specification 03.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from eno.decision import finished, resynthesis_refused
+from eno.objects import (
+    DELETION_STRATEGY_ANNOTATION,
+    SYMPHONY_DELETING_LABEL,
+    Composition,
+    ResourceSlice,
+    ResourceState,
+)
+
+MISSING_SLICE_PATIENCE = timedelta(seconds=5)
+"""How long after its synthesis a named slice may be missing before that counts: lists and writes take a moment."""
+
+
+class Hole(StrEnum):
+    """What stands in place of a slice that could not be read."""
+
+    NAMELESS = "a reference without a name"
+    MISSING = "a slice that does not exist"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What `reconciled`, `ready` and `simplified.error` should be. `error` is None where it is not ours to set."""
+
+    reconciled: datetime | None
+    ready: datetime | None
+    error: str | None = None
+
+
+def held(composition: Composition) -> bool:
+    """Whether the composition may be neither ready nor reconciled, since its recovery is undecided (P2)."""
+    current = composition.current
+    return composition.opted_in and not composition.deleting and (current is None or not finished(current))
+
+
+def skips_slices(composition: Composition) -> bool:
+    """Whether a symphony is being deleted around the composition, so that its slices do not count."""
+    return composition.labels.get(SYMPHONY_DELETING_LABEL) == "true"
+
+
+def orphans(composition: Composition) -> bool:
+    """Whether deleted resources are let go on purpose instead of being deleted."""
+    return composition.annotations.get(DELETION_STRATEGY_ANNOTATION) == "orphan"
+
+
+def verdict(composition: Composition, slices: Sequence[ResourceSlice | Hole], now: datetime) -> Verdict | None:
+    """What the status should say, or None when it cannot be told because a slice is missing.
+
+    Values that stand and still hold are kept, so that an unchanged state is no write.
+    """
+    current = composition.current
+    if current is None:
+        return None
+    counted = [] if skips_slices(composition) else slices
+    whole = [each for each in counted if isinstance(each, ResourceSlice)]
+    error = _worst_error(composition, whole)
+    if held(composition):
+        return Verdict(None, None, error)
+    if len(whole) < len(counted) and not composition.deleting:
+        return None
+    complete = all(len(each.states) >= len(each.resources) for each in whole)
+    states = [state for each in whole for state in each.states[: len(each.resources)]]
+    if not complete or not all(_reconciled(state, composition) for state in states):
+        reconciled = None
+    else:
+        reconciled = current.reconciled or now
+    return Verdict(reconciled, _ready(states, current.reconciled, complete=complete), error)
+
+
+def _ready(states: Sequence[ResourceState], reconciled: datetime | None, *, complete: bool) -> datetime | None:
+    """The latest ready time; an empty synthesis becomes ready at its reconciled time, one pass later."""
+    if not states:
+        return reconciled if complete else None
+    times = [state.ready for state in states if state.ready is not None]
+    return max(times) if complete and len(times) == len(states) else None
+
+
+def _reconciled(state: ResourceState, composition: Composition) -> bool:
+    if not state.reconciled:
+        return False
+    return not composition.deleting or state.deleted or orphans(composition)
+
+
+def _worst_error(composition: Composition, slices: Iterable[ResourceSlice]) -> str | None:
+    if composition.simplified is None or composition.simplified.status != "Reconciling":
+        return None
+    return max((state.reconciliation_error or "" for each in slices for state in each.states), default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Resynthesis:
+    """A resynthesis to ask for, and why; not before `at` when that is set."""
+
+    why: str
+    at: datetime | None = None
+
+
+def resynthesis(
+    composition: Composition, slices: Sequence[ResourceSlice | Hole], now: datetime, *, recovers: bool
+) -> Resynthesis | None:
+    """The resynthesis that the state of the current slices calls for, unless it is refused.
+
+    `recovers` says that the composition is in the recovery scope of an enabled operator.
+    """
+    current = composition.current
+    if current is None or current.synthesized is None or resynthesis_refused(composition) is not None:
+        return None
+    if Hole.NAMELESS in slices:
+        return Resynthesis("a slice reference has no name")
+    undecided = composition.opted_in and recovers and not finished(current)
+    if undecided and any(isinstance(each, ResourceSlice) and each.deleting for each in slices):
+        return Resynthesis("a slice is terminating before its recovery was decided")
+    if Hole.MISSING in slices:
+        due = current.synthesized + MISSING_SLICE_PATIENCE
+        return Resynthesis("a slice is missing", due if now < due else None)
+    return None

@@ -1,0 +1,126 @@
+"""retire: let inventories go that no composition claims any more, after a grace.
+
+Mark → wait → ask once more → delete. The mark is on the Secret, so the wait survives every restart; a
+composition that comes back within the grace finds its history. Specification 05.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+from eno.errors import Conflict, Invalid, NotFound, ServerError, StartOver
+from eno.inventory.secrets import INVENTORY_NAMESPACE, LINEAGE_KEY
+from eno.objects import Composition
+from eno.retirement import UNCLAIMED_SINCE_ANNOTATION, Group, Holding, Steps, claimed, groups, steps
+from eno.times import format_time
+from kube import guards
+from kube.cluster import Json, JsonPatch, Query, list_all
+from kube.resources import COMPOSITIONS, SECRETS
+from runtime.messages import RetireMessage
+from workers.attempts import persistently
+from workers.context import Context
+from workers.inventories import delete_secret
+from workers.outcome import Kind, Outcome
+
+
+def retire(message: RetireMessage, context: Context) -> Outcome:
+    """Look at every snapshot of one lineage.
+
+    Raises Retryable when it should be tried again, Terminal when a person has to change something first.
+    """
+    return persistently(lambda: _attempt(message, context), message.log_context())
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimants:
+    """The compositions that could claim, from one complete list, and the time by the more careful clock."""
+
+    compositions: list[Composition]
+    now: datetime
+
+
+def _attempt(message: RetireMessage, context: Context) -> Outcome:
+    scope = context.settings.scope
+    if not scope.recovery_enabled or message.namespace != scope.recovery_namespace:
+        return Outcome(Kind.NOT_IN_SCOPE, "outside the recovery scope")
+    found = groups(_secrets(message, context), message.namespace)
+    if not found:
+        return Outcome(Kind.UNCHANGED, "nothing is stored")
+    claimants = _claimants(message, context)
+    planned = [(group, _steps(group, message, claimants, context)) for group in found]
+    for group, plan in planned:
+        for holding in plan.mark:
+            _mark(holding, claimants.now, context)
+        for holding in plan.unmark:
+            _unmark(holding, context)
+        for holding in plan.delete:
+            _delete(holding, group, message, context)
+    return _summary([plan for _, plan in planned])
+
+
+def _secrets(message: RetireMessage, context: Context) -> list[Json]:
+    """The lineage's Opaque Secrets, metadata only: what they list does not matter here."""
+    query = Query(
+        SECRETS,
+        INVENTORY_NAMESPACE,
+        label_selector=f"{LINEAGE_KEY}={message.lineage}",
+        field_selector="type=Opaque",
+        metadata_only=True,
+    )
+    return [{**item, "type": "Opaque"} for item in list_all(context.downstream, query).items]
+
+
+def _claimants(message: RetireMessage, context: Context) -> _Claimants:
+    listing = list_all(context.upstream, Query(COMPOSITIONS, message.namespace))
+    now = context.clock()
+    return _Claimants(
+        [Composition.from_json(item) for item in listing.items],
+        min(now, listing.date) if listing.date is not None else now,
+    )
+
+
+def _steps(group: Group, message: RetireMessage, claimants: _Claimants, context: Context) -> Steps:
+    settings = context.settings
+    claim = claimed(group, message.lineage, claimants.compositions, infer=settings.infer_required)
+    return steps(group, claim, claimants.now, settings.retirement_grace)
+
+
+def _mark(holding: Holding, now: datetime, context: Context) -> None:
+    _patch(holding, guards.set_annotation(dict(holding.secret), UNCLAIMED_SINCE_ANNOTATION, format_time(now)), context)
+
+
+def _unmark(holding: Holding, context: Context) -> None:
+    path: guards.Path = ("metadata", "annotations", UNCLAIMED_SINCE_ANNOTATION)
+    _patch(holding, guards.guarded(dict(holding.secret), [guards.remove(path)]), context)
+
+
+def _patch(holding: Holding, operations: JsonPatch, context: Context) -> None:
+    try:
+        context.downstream.json_patch(SECRETS, INVENTORY_NAMESPACE, holding.stored.name, operations)
+    except NotFound:
+        return
+    except (Conflict, Invalid, ServerError) as error:
+        current = context.downstream.get(SECRETS, INVENTORY_NAMESPACE, holding.stored.name, metadata_only=True)
+        if current["metadata"]["resourceVersion"] == holding.stored.resource_version:
+            raise
+        raise StartOver("it has changed since it was listed", where=f"Secret {holding.stored.name}") from error
+
+
+def _delete(holding: Holding, group: Group, message: RetireMessage, context: Context) -> None:
+    """Delete one Secret after one more complete look for somebody who claims it."""
+    again = _steps(group, message, _claimants(message, context), context)
+    if not again.delete:
+        raise StartOver(again.reason, where=group.title)
+    delete_secret(holding.stored, context)
+
+
+def _summary(plans: list[Steps]) -> Outcome:
+    counts = Counter(plan.reason for plan in plans)
+    reason = "; ".join(f"{count} × {text}" for text, count in sorted(counts.items()))
+    waits = [plan.until for plan in plans if plan.until is not None]
+    if waits:
+        return Outcome(Kind.WAITING, reason, min(waits))
+    acted = any(plan.unmark or plan.delete for plan in plans)
+    return Outcome(Kind.DONE if acted else Kind.UNCHANGED, reason)

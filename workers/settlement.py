@@ -1,0 +1,82 @@
+"""Letting go of the inventory of a composition that was deleted cleanly: it owes nothing any more.
+
+Specification 05, *Settled*. A composition that vanishes without this keeps its inventory, which is the history
+that recovery exists for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eno.decision import superseded
+from eno.errors import StartOver
+from eno.identity import ResourceId, parse_head
+from eno.inventory.replacement import Inventory, Stored
+from eno.inventory.secrets import StoredChunk
+from eno.inventory.selection import decode
+from eno.objects import Composition, ResourceSlice
+from eno.readiness import Hole, orphans, skips_slices
+from workers.context import Context
+from workers.freshness import Live, read
+from workers.inventories import delete_secret
+from workers.reading import list_inventory
+
+
+def settle(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context) -> None:
+    """Remove the snapshots of the composition's name, if nothing in them is left in the downstream cluster.
+
+    `slices` are those of the current synthesis, holes included. Raises ApiError or InvalidInventory when it
+    cannot be told or done, StartOver when the composition has changed meanwhile.
+    """
+    composition = live.composition
+    if context.settings.scope.outside_recovery(composition) is not None or skips_slices(composition):
+        return
+    whole = [each for each in slices if isinstance(each, ResourceSlice)]
+    if len(whole) < len(slices):
+        return
+    own = _own(Inventory.of(list_inventory(context.downstream, composition)), composition)
+    if not own or not (orphans(composition) or _recorded(own) <= deleted_identities(whole)):
+        return
+    for each in own:
+        fresh = read(context.upstream, composition.namespace, composition.name)
+        if fresh is None or not _still_ending(fresh, live):
+            raise StartOver("it has changed since it was read", where=f"composition {composition.title}")
+        delete_secret(each, context)
+
+
+def deleted_identities(slices: Sequence[ResourceSlice]) -> frozenset[ResourceId]:
+    """What the states of these slices say is gone from the downstream cluster. Raises MalformedManifest."""
+    return frozenset(
+        parse_head(entry.manifest).id
+        for each in slices
+        for entry, state in zip(each.resources, each.states, strict=False)
+        if state.deleted
+    )
+
+
+def _own(inventory: Inventory, composition: Composition) -> list[Stored]:
+    return [
+        each
+        for each in inventory.stored
+        if (
+            each.source.composition == composition.name
+            if isinstance(each, StoredChunk)
+            else each.may_belong_to(composition.name)
+        )
+    ]
+
+
+def _recorded(own: Sequence[Stored]) -> set[ResourceId]:
+    """Every identity in these Secrets. Raises InvalidInventory when one cannot be read: in doubt it is kept."""
+    identities: set[ResourceId] = set()
+    for each in own:
+        if not isinstance(each, StoredChunk):
+            raise each.error()
+        identities.update(entry.id for entry in decode(each))
+    return identities
+
+
+def _still_ending(fresh: Live, live: Live) -> bool:
+    before, now = live.composition, fresh.composition
+    uuid = before.current.uuid if before.current else ""
+    return now.deleting and superseded(now, before.uid, uuid) is None
