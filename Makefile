@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test unit check format lock clean
+.PHONY: help venv demo test unit contract kube-apiserver check format lock clean
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -16,6 +16,8 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
+venv: $(READY) ## the virtual environment alone
+
 demo: $(READY) ## lose a composition's history and watch Sexton recover it
 	$(BIN)/sexton demo
 
@@ -24,6 +26,12 @@ test: $(READY) ## every test
 
 unit: $(READY) ## only the pure tests, milliseconds each
 	$(PYTEST) tests/unit
+
+contract: $(READY) ## the API contract on the in-memory store, over HTTP, and on a real kube-apiserver if one is built
+	$(PYTEST) tests/contract
+
+kube-apiserver: ## build a real kube-apiserver, kubectl and etcd for the tests (needs Go; once per machine)
+	tests/kube-apiserver/build.sh
 
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

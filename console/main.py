@@ -1,0 +1,209 @@
+"""The `sexton` command: what a person asks, and how it is answered.
+
+Every error is one line on stderr and an exit code; a traceback is a bug in Sexton.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from console import clusters, render
+from console.demo import DEFAULT_TIMEOUT, run_demo
+from console.plan import parse_target, preview
+from console.render import Output
+from console.status import collect
+from console.story import tell
+from eno.errors import SextonError, UsageError
+from runtime.settings import Settings
+
+EXIT_CODES = {
+    0: "done",
+    1: "it failed, and trying again changes nothing",
+    2: "wrong usage, setting or file",
+    69: "Redis or an API server cannot be reached",
+    75: "it failed, try again later",
+    77: "permission denied",
+    130: "interrupted",
+}
+
+
+app = typer.Typer(
+    name="sexton",
+    epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
+)
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the upstream cluster.", show_default=False)
+]
+DownstreamKubeconfig = Annotated[
+    Path | None,
+    typer.Option("--downstream-kubeconfig", help="Kubeconfig of the downstream cluster.", show_default="upstream"),
+]
+BrokerUrl = Annotated[str | None, typer.Option("--broker-url", help="Redis, as redis:// URL.", show_default=False)]
+Instance = Annotated[
+    str | None, typer.Option("--instance", help="Which of several Sextons on one Redis.", show_default=False)
+]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace of the compositions.", show_default=False)
+]
+AllNamespaces = Annotated[
+    bool | None, typer.Option("--all-namespaces", "-A", help="Every namespace.", show_default=False)
+]
+Selector = Annotated[
+    str | None, typer.Option("--selector", "-l", help="Only compositions with these labels.", show_default=False)
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, JSON for machines.")]
+
+
+@app.callback()
+def connections(
+    context: typer.Context,
+    kubeconfig: Kubeconfig = None,
+    downstream_kubeconfig: DownstreamKubeconfig = None,
+    broker_url: BrokerUrl = None,
+    instance: Instance = None,
+) -> None:
+    """Looks after the graves of Eno compositions.
+
+    Settings come from SEXTON_* variables; flags win over them.
+    """
+    context.obj = {
+        "kubeconfig": kubeconfig,
+        "downstream_kubeconfig": downstream_kubeconfig,
+        "broker_url": broker_url,
+        "instance": instance,
+    }
+
+
+@app.command()
+def demo(
+    manifests: Annotated[
+        Path | None,
+        typer.Option("--manifests", help="History: one JSON manifest a line.", show_default="a small shop"),
+    ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option(
+            "--without",
+            metavar="KEY=VALUE",
+            help="Label of what the recreated composition lacks.",
+            show_default="the shop's newsletter",
+        ),
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds until it is given up.")] = DEFAULT_TIMEOUT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Lose a composition's history and watch Sexton recover it, on an embedded cluster pair."""
+    run_demo(tell(manifests, without), timeout=timeout, output=output)
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    composition: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The composition.")],
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show exactly what recover would bury and where, and write nothing."""
+    target = parse_target(composition)
+    found = preview(clusters.context(_settings(context)), target.namespace, target.name)
+    if output is Output.JSON:
+        render.print_json(found.to_json())
+    else:
+        render.terminal().print(render.plan(found))
+    if found.cause is not None:
+        raise found.cause
+
+
+@app.command()
+def status(
+    context: typer.Context,
+    namespace: Namespace = None,
+    all_namespaces: AllNamespaces = None,
+    selector: Selector = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the compositions in scope with their decisions, and what waits in Redis."""
+    settings = _settings(
+        context,
+        composition_namespace=namespace,
+        # A namespace that was asked for wins over SEXTON_ALL_NAMESPACES.
+        all_namespaces=False if namespace and all_namespaces is None else all_namespaces,
+        composition_label_selector=selector,
+    )
+    report = collect(clusters.context(settings).upstream, settings)
+    now = clusters.utc_now()
+    if output is Output.JSON:
+        render.print_json(report.to_json(now))
+    else:
+        console = render.terminal()
+        for part in render.status(report, now):
+            console.print(part)
+    if report.queues.unavailable is not None:
+        raise report.queues.unavailable
+
+
+@app.command("version")
+def show_version(output: OutputOption = Output.TABLE) -> None:
+    """Show the version."""
+    if output is Output.JSON:
+        render.print_json({"version": version("sexton")})
+    else:
+        sys.stdout.write(version("sexton") + "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    command = typer.main.get_command(app)
+    valued = {name for each in command.params if not getattr(each, "is_flag", False) for name in each.opts}
+    try:
+        words = global_options_first(sys.argv[1:] if arguments is None else arguments, valued)
+        result = command.main(args=words, prog_name="sexton", standalone_mode=False)
+    except typer.TyperException as error:
+        return _fail(UsageError(error.format_message().rstrip("."), hint="see sexton --help"))
+    except SextonError as error:
+        return _fail(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not try to flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def global_options_first(words: Sequence[str], options: Collection[str]) -> list[str]:
+    """The command line with the command's own options in front, where they are parsed: people write them anywhere.
+
+    `options` are their names; each takes one value. Raises UsageError when the last one has none.
+    """
+    front, rest = [], []
+    remaining = iter(words)
+    for word in remaining:
+        if word == "--":
+            rest += [word, *remaining]
+        elif word.partition("=")[0] not in options:
+            rest.append(word)
+        elif "=" in word:
+            front.append(word)
+        else:
+            value = next(remaining, None)
+            if value is None:
+                raise UsageError(f"option {word!r} requires an argument", hint="see sexton --help")
+            front += [word, value]
+    return [*front, *rest]
+
+
+def _settings(context: typer.Context, **flags: Any) -> Settings:
+    return Settings.load(**context.obj, **flags)
+
+
+def _fail(error: SextonError) -> int:
+    sys.stderr.write(f"sexton: {error}\n")
+    return error.exit_code

@@ -1,0 +1,155 @@
+"""How the command shows things: tables and trees for people, one JSON document for machines.
+
+What is shown comes from clusters and files, so nothing in it is ever taken for markup or emoji codes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import IO
+
+from rich import box
+from rich.console import Console, Group
+from rich.table import Table
+from rich.tree import Tree
+
+from console.plan import Preview, SliceWrite
+from console.status import Report, Row
+from console.verdict import Burial
+from eno.identity import ResourceId
+from kube.cluster import Json
+
+PIPE_WIDTH = 200
+"""Columns when nobody looks at a terminal: a name that is folded there cannot be searched for."""
+
+
+class Output(StrEnum):
+    """What `--output` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def terminal(stream: IO[str] | None = None) -> Console:
+    """A console on `stream` (default: stdout) that takes text as it is."""
+    stream = stream or sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_json(document: Json) -> None:
+    """Exactly one JSON document on stdout."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def grid(*headers: str, rows: Iterable[Iterable[str]]) -> Table:
+    """A plain table; long cells are folded, never cut."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Two columns: what, and its value."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(name, value)
+    return table
+
+
+def plan(preview: Preview) -> Tree:
+    """The plan as a tree: each write with its tombstones, what is held, the decision at the end."""
+    tree = Tree(f"{preview.composition}, synthesis {preview.synthesis_uuid or 'none'}", guide_style="dim")
+    for write in preview.writes:
+        _leaves(tree.add(write_title(write)), write.tombstones)
+    if preview.held:
+        _leaves(tree.add("hold, because something wanted lives in it"), preview.held)
+    if preview.decision is not None:
+        message = preview.decision.get("message", "")
+        tree.add(f"publish {preview.decision['reason']}" + (f": {message}" if message else ""))
+    if preview.note:
+        tree.add(preview.note)
+    return tree
+
+
+def burial(ended: Burial) -> Group:
+    """The demo's last table: what was buried, and what it took."""
+    rows = (str(identity).split(" ", 1) for identity in ended.buried)
+    counts = (
+        f"{verb} {resource} {number}"
+        for verb, numbers in ended.api_calls.items()
+        for resource, number in numbers.items()
+    )
+    summary = [
+        ("buried", str(len(ended.buried))),
+        *([("held", ", ".join(str(identity) for identity in ended.held))] if ended.held else []),
+        ("kept", str(ended.kept)),
+        ("decision", ended.decision["reason"]),
+        ("API calls", "\n".join(counts)),
+        ("time", f"{ended.seconds:.1f} s"),
+    ]
+    return Group(grid("BURIED", "NAME", rows=rows), facts(summary))
+
+
+def write_title(write: SliceWrite) -> str:
+    """One line: what is done to which slice, and how many tombstones it is about."""
+    count = counted(len(write.tombstones), "tombstone")
+    if write.operation == "append":
+        return f"append {count} to slice {write.slice}"
+    return f"create overflow slice {write.slice} with {count}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 tombstone`, `2 tombstones`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def age(seconds: float) -> str:
+    """A duration as kubectl shows one: `42s`, `5m`, `3h`, `8d`."""
+    whole = max(0, int(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if whole >= 2 * size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def status(report: Report, now: datetime) -> list[Table | str]:
+    """The compositions as a table, then what the queues hold."""
+    headers = ("COMPOSITION", "DECISION", "REQUIRED", "TASK", "AGE")
+    cells = ((row.composition.title, row.decision, _required(row), row.task, age(row.age(now))) for row in report.rows)
+    shown: list[Table | str] = [grid(*headers, rows=cells) if report.rows else "No compositions in scope."]
+    if report.queues.unavailable is not None:
+        return shown
+    waiting = ", ".join(f"{length} {task.short}" for task, length in report.queues.lengths.items() if length)
+    shown.append(f"Waiting in the queues: {waiting or 'nothing'}. Parked keys: {len(report.queues.parked)}.")
+    if report.queues.parked:
+        parked = (
+            (
+                key.context.get("composition", key.key),
+                key.context.get("task", ""),
+                key.message,
+                age((now - key.since).total_seconds()),
+            )
+            for key in report.queues.parked
+        )
+        shown.append(grid("PARKED", "TASK", "WHY", "SINCE", rows=parked))
+    return shown
+
+
+def _required(row: Row) -> str:
+    return "" if row.required is None else str(row.required).lower()
+
+
+def _leaves(branch: Tree, identities: Iterable[ResourceId]) -> None:
+    for identity in identities:
+        branch.add(str(identity))

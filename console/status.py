@@ -1,0 +1,162 @@
+"""Where every composition in scope stands: its decision, and what the queues hold for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+
+from eno.decision import finished, recovery_due
+from eno.errors import BrokerUnavailable
+from eno.objects import Composition
+from eno.scope import Scope
+from eno.times import format_time
+from kube.cluster import Cluster, Json, Query, list_all
+from kube.resources import COMPOSITIONS
+from runtime.dispatch import Dispatcher, KeyState, ParkedKey
+from runtime.messages import RecoverMessage, TaskName
+from runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One composition. `decision` is its reason, or in words why there is none; `task` what Redis knows."""
+
+    composition: Composition
+    decision: str
+    required: bool | None
+    task: str = ""
+
+    def age(self, now: datetime) -> float:
+        """Seconds since the composition was created."""
+        created = self.composition.created
+        return (now - created).total_seconds() if created else 0.0
+
+    def to_json(self, now: datetime) -> Json:
+        """For machines."""
+        current = self.composition.current
+        return {
+            "namespace": self.composition.namespace,
+            "name": self.composition.name,
+            "uid": self.composition.uid,
+            "synthesis": current.uuid if current else "",
+            "opted_in": self.composition.opted_in,
+            "required": self.required,
+            "decision": self.decision,
+            "finished": current is not None and finished(current),
+            "message": current.recovery.message if current and current.recovery else "",
+            "age_seconds": int(self.age(now)),
+            "task": self.task,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """What Redis holds: messages per task, and the parked keys. `unavailable` says why it is not known."""
+
+    lengths: dict[TaskName, int]
+    parked: Sequence[ParkedKey] = ()
+    unavailable: BrokerUnavailable | None = None
+
+    def to_json(self) -> Json:
+        """For machines."""
+        if self.unavailable is not None:
+            return {"reachable": False, "error": str(self.unavailable)}
+        return {
+            "reachable": True,
+            "waiting": {task.short: length for task, length in self.lengths.items()},
+            "parked": [_parked_json(key) for key in self.parked],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `sexton status` shows."""
+
+    rows: Sequence[Row]
+    queues: Queues
+
+    def to_json(self, now: datetime) -> Json:
+        """For machines."""
+        return {"compositions": [row.to_json(now) for row in self.rows], "queues": self.queues.to_json()}
+
+
+def collect(cluster: Cluster, settings: Settings) -> Report:
+    """The report for the settings' watch scope, ordered by namespace and name.
+
+    Raises ApiError and MalformedObject when compositions cannot be read, UsageError when there is no scope. An
+    unreachable Redis is part of the report.
+    """
+    compositions = read_compositions(cluster, settings.scope)
+    with closing(Dispatcher.connect(settings)) as dispatcher:
+        try:
+            tasks = {
+                each.uid: _task(dispatcher.describe(recovery_key(each))) for each in compositions if recovery_due(each)
+            }
+            queues = Queues(dispatcher.lengths(), dispatcher.parked())
+        except BrokerUnavailable as error:
+            tasks, queues = {}, Queues({}, unavailable=error)
+    return Report(tuple(rows(compositions, tasks)), queues)
+
+
+def read_compositions(cluster: Cluster, scope: Scope) -> list[Composition]:
+    """Every composition of the watch scope, the selector pushed to the server."""
+    query = Query(COMPOSITIONS, scope.composition_namespace or None, label_selector=scope.label_selector)
+    found = (Composition.from_json(item) for item in list_all(cluster, query).items)
+    return sorted(found, key=lambda composition: (composition.namespace, composition.name))
+
+
+def rows(compositions: Iterable[Composition], tasks: dict[str, str]) -> Iterable[Row]:
+    """One row each. `tasks` says by UID what Redis knows of the composition's recovery."""
+    for each in compositions:
+        required = each.current.recovery_required if each.current else None
+        yield Row(each, decision(each), required, tasks.get(each.uid, ""))
+
+
+def decision(composition: Composition) -> str:
+    """The reason that stands for the current synthesis, or why none does."""
+    current = composition.current
+    if current is not None and finished(current) and current.recovery is not None:
+        return current.recovery.reason
+    if composition.deleting:
+        return "deleting"
+    if current is None or current.synthesized is None:
+        return "not synthesized"
+    if not composition.opted_in:
+        return "not opted in"
+    if current.recovery is not None and current.recovery.reason and current.recovery.synthesis_uuid == current.uuid:
+        return f"{current.recovery.reason}, retrying"
+    return "undecided"
+
+
+def recovery_key(composition: Composition) -> str:
+    """What Redis knows the recovery of the current synthesis by."""
+    # Not validated: an odd UUID must not keep everything else from being shown.
+    return RecoverMessage.model_construct(
+        namespace=composition.namespace,
+        name=composition.name,
+        uid=composition.uid,
+        synthesis_uuid=composition.current.uuid if composition.current else "",
+    ).key
+
+
+def _task(state: KeyState) -> str:
+    if state.parked:
+        return "parked"
+    if state.running:
+        return "running"
+    if state.pending:
+        return "pending"
+    return "waiting" if state.not_before else ""
+
+
+def _parked_json(key: ParkedKey) -> Json:
+    return {
+        "key": key.key,
+        "reason": key.reason,
+        "message": key.message,
+        "since": format_time(key.since),
+        "until": format_time(key.until) if key.until else None,
+        "composition": key.context.get("composition", ""),
+    }

@@ -1,0 +1,238 @@
+"""What a worker does around an execution: take the key, and leave behind how it ended.
+
+Executions of one key do not overlap, a message that arrives during one is not lost, and a key that kills its
+worker again and again is parked. All of it saves work only: whatever Redis forgets, the guarded writes of the
+handlers keep correct, and the watcher derives anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Self, TypeAlias
+
+import redis
+
+from eno.errors import SextonError
+from eno.times import format_time
+from runtime.backoff import pause
+from runtime.broker import Keys, connect, translated
+from runtime.dispatch import CelerySender, Dispatcher, HeldBack, delete_if_equal
+from runtime.messages import Message
+from runtime.settings import Settings
+
+PARKED = timedelta(minutes=15)
+"""After which a parked key is looked at again (specification 06)."""
+
+LONGEST_WAIT = timedelta(minutes=2)
+"""For which a waiting key is held back at most. Its object says how long it really waits, and may change."""
+
+_PARKED_RECORD = PARKED * 4
+_COUNTERS = timedelta(hours=2)
+_LOCK_MARGIN = timedelta(seconds=30)
+_MESSAGE_LENGTH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The key is being executed, and whoever executes it will enqueue it once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The key has started too often without an end. It is parked until `until`."""
+
+    until: datetime
+
+
+class Claims:
+    """Makes claims for one worker process. `clock` returns an aware instant, `rng` spreads the pauses."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: redis.Redis,
+        dispatcher: Dispatcher,
+        *,
+        rng: Random,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.client = client
+        self.dispatcher = dispatcher
+        self.rng = rng
+        self.clock = clock
+        self.keys = Keys(settings.instance)
+        self.host = settings.broker_host
+        self._lock = timedelta(seconds=settings.task_time_limit) + _LOCK_MARGIN
+        # Counted from start to start, and a message can take the whole visibility timeout to come back.
+        self._counters = max(_COUNTERS, timedelta(seconds=settings.visibility_timeout * 4))
+        self._max_attempts = settings.max_attempts
+
+    @classmethod
+    def connect(cls, settings: Settings) -> Self:
+        """With connections of its own, made at the first use."""
+        client = connect(settings)
+        dispatcher = Dispatcher(settings, client, CelerySender(settings))
+        return cls(settings, client, dispatcher, rng=Random())  # noqa: S311 — it spreads pauses
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self.dispatcher.close()
+
+    def begin(self, message: Message, delivery: str) -> Begun:
+        """Take the message's key for a delivery. To be called before anything is read.
+
+        `delivery` identifies the message in its queue. One that comes back finds its own lock: Celery delivers
+        it again only after the process that held it has died. Raises BrokerUnavailable.
+        """
+        key, keys = message.key, self.keys
+        with translated(self.host):
+            with self.client.pipeline() as pipe:
+                pipe.delete(keys.pending(key))
+                # Before the lock is tried: its holder looks for it after unlocking, so one of the two acts.
+                pipe.set(keys.again(key), "1", px=self._lock)
+                pipe.set(keys.lock(key), delivery, nx=True, px=self._lock)
+                pipe.get(keys.lock(key))
+                holder = pipe.execute()[-1]
+            if holder != delivery:
+                return Merged()
+            with self.client.pipeline() as pipe:
+                # Whoever set it until now asked for what has not been read yet.
+                pipe.delete(keys.again(key))
+                pipe.pexpire(keys.lock(key), self._lock)
+                pipe.incr(keys.attempts(key))
+                pipe.pexpire(keys.attempts(key), self._counters)
+                attempts = int(pipe.execute()[2])
+            claim = Claim(self, message, delivery)
+            return claim if attempts <= self._max_attempts else self._suspicious(claim, attempts)
+
+    def count_failure(self, key: str) -> int:
+        """Failures in a row, with this one."""
+        with self.client.pipeline() as pipe:
+            pipe.incr(self.keys.failures(key))
+            pipe.pexpire(self.keys.failures(key), self._counters)
+            return int(pipe.execute()[0])
+
+    def _suspicious(self, claim: Claim, attempts: int) -> Claim | Refused:
+        """One look per PARKED at a key that has not come to an end `attempts - 1` times in a row."""
+        key, keys = claim.message.key, self.keys
+        with self.client.pipeline() as pipe:
+            pipe.exists(keys.parked(key))
+            pipe.pttl(keys.not_before(key))
+            parked, wait = pipe.execute()
+        reason = f"started {attempts - 1} times without coming to an end"
+        if parked and wait > 0:
+            claim.release()
+            return Refused(self.clock() + timedelta(milliseconds=wait))
+        # Also when it is looked at now, so that the next start is refused should this one kill its worker too.
+        until = claim.describe_parked("attempts", reason)
+        if parked:
+            return claim
+        claim.release()
+        return Refused(until)
+
+
+class Claim:
+    """A key being executed. Exactly one of `done`, `wait`, `fail` and `park` ends it.
+
+    Each records the end, unlocks, and enqueues once more what arrived meanwhile. Raises BrokerUnavailable, in
+    which case the TTLs clean up.
+    """
+
+    def __init__(self, claims: Claims, message: Message, delivery: str) -> None:
+        self.message = message
+        self._claims = claims
+        self._delivery = delivery
+
+    def done(self) -> None:
+        """It ended well: nothing is held against the key any more."""
+        with translated(self._claims.host):
+            self._clear()
+            self._finish()
+
+    def wait(self, until: datetime) -> datetime:
+        """It waits for an instant. Returns when it may be enqueued again: `until`, or LONGEST_WAIT from now."""
+        with translated(self._claims.host):
+            self._clear()
+            now = self._claims.clock()
+            at = self._hold_back(HeldBack.WAITING, min(max(until - now, timedelta(0)), LONGEST_WAIT))
+            self._finish()
+            return at
+
+    def fail(self, retry_after: float | None = None) -> datetime:
+        """It failed and may succeed later. Returns when. `retry_after`: the pause in seconds asked for."""
+        with translated(self._claims.host):
+            failures = self._claims.count_failure(self.message.key)
+            seconds = pause(failures, rng=self._claims.rng, retry_after=retry_after)
+            self._clear(keep_failures=True)
+            at = self._hold_back(HeldBack.FAILED, timedelta(seconds=seconds))
+            self._finish()
+            return at
+
+    def park(self, error: SextonError) -> datetime:
+        """It failed and will fail again. Returns when it is looked at again if its object does not change."""
+        with translated(self._claims.host):
+            keys, key = self._claims.keys, self.message.key
+            self._claims.client.delete(keys.attempts(key), keys.failures(key))
+            until = self.describe_parked("terminal", str(error))
+            if self._finish(parked=True):
+                return self._claims.clock()
+            return until
+
+    def describe_parked(self, reason: str, message: str) -> datetime:
+        """Park the key, or park it for longer: the first `since` stays."""
+        keys, key, client = self._claims.keys, self.message.key, self._claims.client
+        now = self._claims.clock()
+        before = client.get(keys.parked(key))
+        record = {
+            "reason": reason,
+            "message": message[:_MESSAGE_LENGTH],
+            "since": json.loads(before)["since"] if before else format_time(now),
+            "context": self.message.log_context(),
+        }
+        expires = now + _PARKED_RECORD
+        with client.pipeline() as pipe:
+            pipe.set(keys.parked(key), json.dumps(record), px=_PARKED_RECORD)
+            pipe.zadd(keys.parked_index, {key: expires.timestamp()})
+            pipe.pexpire(keys.parked_index, _PARKED_RECORD)
+            pipe.set(keys.not_before(key), HeldBack.PARKED.value, px=PARKED)
+            pipe.execute()
+        return now + PARKED
+
+    def release(self) -> None:
+        """Unlock, unless the lock expired and is somebody else's by now."""
+        delete_if_equal(self._claims.client, self._claims.keys.lock(self.message.key), self._delivery)
+
+    def _clear(self, *, keep_failures: bool = False) -> None:
+        keys, key = self._claims.keys, self.message.key
+        names = [keys.attempts(key), keys.parked(key), keys.not_before(key)]
+        if not keep_failures:
+            names.append(keys.failures(key))
+        with self._claims.client.pipeline() as pipe:
+            pipe.delete(*names)
+            pipe.zrem(keys.parked_index, key)
+            pipe.execute()
+
+    def _hold_back(self, why: HeldBack, pause: timedelta) -> datetime:
+        milliseconds = int(pause.total_seconds() * 1000)
+        if milliseconds > 0:
+            self._claims.client.set(self._claims.keys.not_before(self.message.key), why.value, px=milliseconds)
+        return self._claims.clock() + pause
+
+    def _finish(self, *, parked: bool = False) -> bool:
+        """Unlock and take the `again` flag. True when a parked key was unparked for it."""
+        keys, key = self._claims.keys, self.message.key
+        self.release()
+        if not self._claims.client.getdel(keys.again(key)):
+            return False
+        if parked:
+            # What arrived meanwhile may be the change that a parked key waits for.
+            self._claims.client.delete(keys.not_before(key))
+        self._claims.dispatcher.enqueue(self.message)
+        return parked
+
+
+Begun: TypeAlias = Claim | Merged | Refused

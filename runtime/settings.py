@@ -1,0 +1,246 @@
+"""Every setting of every process, read once at an entry point from the environment and from flags.
+
+One model for all of them: a watcher and a worker that read different variables could never agree on a scope.
+`reference` is where the documentation's table comes from, so a setting cannot go undocumented.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticUndefined
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from eno.errors import UsageError
+from eno.scope import Scope
+from eno.selectors import LabelSelector
+
+PREFIX = "SEXTON_"
+INVENTORY_NAMESPACE = "kube-system"
+"""Where inventories live downstream. A contract with Eno (specification 04), hence no setting."""
+
+_NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+_BROKER_SCHEMES = ("redis", "rediss")
+
+
+class Aggregation(StrEnum):
+    """For which compositions Sexton takes the place of Eno's slice status controller."""
+
+    OPTED_IN = "opted-in"
+    ALL = "all"
+    OFF = "off"
+
+
+class LogFormat(StrEnum):
+    """How a log line is written."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+def _as_seconds(value: object) -> object:
+    """A bare number is a number of seconds; what else a duration may look like is pydantic's business."""
+    return float(value) if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value) else value
+
+
+def _broker(value: str) -> str:
+    parts = urlsplit(value)
+    try:
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        port_is_valid = False
+    database = parts.path.strip("/")
+    if parts.scheme not in _BROKER_SCHEMES or not parts.hostname or not port_is_valid:
+        raise ValueError("must look like redis://host:port/database (or rediss://)")
+    if database and not database.isdecimal():
+        raise ValueError("must end with the number of a database, as in redis://host:6379/0")
+    return value
+
+
+def _selector(value: str) -> str:
+    try:
+        LabelSelector.parse(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+Namespace = Annotated[str, Field(pattern=_NAMESPACE)]
+Seconds = Annotated[float, Field(gt=0, le=7 * 86400, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
+Grace = Annotated[timedelta, BeforeValidator(_as_seconds), Field(ge=timedelta(0))]
+
+
+class Settings(BaseSettings):
+    """The configuration of one process. Immutable; make one with `Settings.load`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        frozen=True,
+        # Kubernetes puts SEXTON_*_PORT and the like into every container beside a Service of that name.
+        extra="ignore",
+        env_ignore_empty=True,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+    kubeconfig: Path | None = Field(
+        None, description="Kubeconfig of the upstream cluster. Default: in-cluster, else `KUBECONFIG`."
+    )
+    downstream_kubeconfig: Path | None = Field(
+        None, description="Kubeconfig of the downstream cluster, which holds the inventories. Default: upstream."
+    )
+    broker_url: Annotated[str, AfterValidator(_broker)] = Field(
+        "redis://127.0.0.1:6379/0", repr=False, description="Redis, as `redis://` or `rediss://` URL."
+    )
+    instance: Namespace = Field(
+        "sexton", description="Names the Lease, the queues and the Redis keys, so that several can share them."
+    )
+    pod_namespace: Namespace | None = Field(
+        None,
+        validation_alias="POD_NAMESPACE",
+        description="Namespace this process runs in; the recovery namespace. Required when recovery is enabled.",
+    )
+    composition_namespace: Namespace | None = Field(
+        None, description="Namespace whose compositions are looked after. Default: `POD_NAMESPACE`."
+    )
+    all_namespaces: bool = Field(False, description="Look after the compositions of all namespaces.")
+    composition_label_selector: Annotated[str, AfterValidator(_selector)] = Field(
+        "", description="Look only after compositions with these labels."
+    )
+    enable_tombstone_recovery: bool = Field(False, description="Recover tombstones and record inventories.")
+    infer_required: bool = Field(
+        False, description="Treat a first synthesis without `tombstoneRecoveryRequired` as requiring recovery."
+    )
+    acknowledge_mass_burial: bool = Field(
+        False,
+        description="Let a plan that buries more than half of an inventory wait for the acknowledging annotation.",
+    )
+    aggregation: Aggregation = Field(
+        Aggregation.OPTED_IN, description="Which compositions get their readiness from Sexton."
+    )
+    retirement_grace: Grace = Field(
+        timedelta(days=7),
+        description="How long an unclaimed inventory is kept: seconds, or a duration such as `7d`. 0: for ever.",
+    )
+
+    requests_per_second: Rate = Field(20, description="API requests per second and process.")
+    burst: int = Field(40, ge=1, le=100_000, description="API requests that may go out at once.")
+    slice_writes_per_second: Rate = Field(
+        2, description="Slice writes per second and process. Slices of 1 MB in bursts endanger etcd."
+    )
+
+    task_soft_time_limit: Seconds = Field(240, description="Seconds until a task is interrupted.")
+    task_time_limit: Seconds = Field(300, description="Seconds until the process that runs a task is killed.")
+    visibility_timeout: Seconds = Field(
+        900, description="Seconds until a message that nobody acknowledged is delivered again."
+    )
+    soft_shutdown_timeout: Seconds = Field(
+        60, description="Seconds that running tasks are given on SIGQUIT before they are put back."
+    )
+    pending_timeout: Seconds = Field(
+        300, description="Seconds after which a key may be enqueued although its message was not taken yet."
+    )
+    max_attempts: int = Field(
+        5, ge=1, le=1000, description="How often a key may start without coming to an end before it is parked."
+    )
+    resync_seconds: Seconds = Field(30, description="Seconds between two looks at what is unfinished.")
+    relist_seconds: Seconds = Field(600, description="Seconds between two complete lists of each resource.")
+
+    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = Field(
+        "INFO", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`."
+    )
+    log_format: LogFormat = Field(LogFormat.JSON, description="`json`, or `text` for people.")
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.enable_tombstone_recovery and not self.pod_namespace:
+            raise ValueError(
+                "tombstone recovery needs POD_NAMESPACE, the only namespace it acts in: set it, "
+                f"or unset {PREFIX}ENABLE_TOMBSTONE_RECOVERY"
+            )
+        if self.all_namespaces and self.composition_namespace:
+            raise ValueError(f"{PREFIX}ALL_NAMESPACES and {PREFIX}COMPOSITION_NAMESPACE exclude each other")
+        if not self.task_soft_time_limit < self.task_time_limit:
+            raise ValueError(f"{PREFIX}TASK_SOFT_TIME_LIMIT must be less than {PREFIX}TASK_TIME_LIMIT")
+        if not self.task_time_limit < self.visibility_timeout:
+            raise ValueError(
+                f"{PREFIX}VISIBILITY_TIMEOUT must be more than {PREFIX}TASK_TIME_LIMIT, "
+                "or Redis hands out a message that is still being worked on"
+            )
+        return self
+
+    @classmethod
+    def load(cls, **overrides: Any) -> Self:
+        """From the environment, with `overrides` (a person's flags, None for those not given) on top.
+
+        Raises UsageError with one line that names each variable that is wrong, and never its value.
+        """
+        given = {name: value for name, value in overrides.items() if value is not None}
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            details = "; ".join(_line(detail) for detail in error.errors(include_input=False))
+            raise UsageError(details, where="settings") from error
+
+    @property
+    def scope(self) -> Scope:
+        """What this process looks after. Raises UsageError when neither namespace nor all was asked for."""
+        namespace = "" if self.all_namespaces else self.composition_namespace or self.pod_namespace
+        if namespace is None:
+            raise UsageError(
+                "no namespace to look after",
+                where="settings",
+                hint=f"set POD_NAMESPACE, {PREFIX}COMPOSITION_NAMESPACE or {PREFIX}ALL_NAMESPACES=true",
+            )
+        return Scope(
+            composition_namespace=namespace,
+            label_selector=self.composition_label_selector,
+            recovery_namespace=self.pod_namespace or "",
+            recovery_enabled=self.enable_tombstone_recovery,
+        )
+
+    @property
+    def broker_host(self) -> str:
+        """`host:port/database` of the broker: what messages may show of its URL."""
+        parts = urlsplit(self.broker_url)
+        return f"{parts.hostname}:{parts.port or 6379}/{parts.path.strip('/') or 0}"
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    alias = Settings.model_fields[name].validation_alias
+    return alias if isinstance(alias, str) else PREFIX + name.upper()
+
+
+def reference() -> str:
+    """All settings as a Markdown table: variable, default, meaning."""
+    rows = [
+        f"| `{variable(name)}` | {_default(field)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows]) + "\n"
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is None or value is PydanticUndefined or value == "":
+        return ""
+    if isinstance(value, timedelta):
+        return f"`{value.days}d`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _line(detail: ErrorDetails) -> str:
+    message = detail["msg"].removeprefix("Value error, ")
+    if not detail["loc"]:
+        return message
+    name = str(detail["loc"][0])
+    return f"{variable(name) if name in Settings.model_fields else name}: {message}"

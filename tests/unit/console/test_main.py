@@ -1,0 +1,111 @@
+"""The command line: one line per error, documented exit codes, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from console.main import main
+
+NO_SERVER = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SEXTON_KUBECONFIG", "SEXTON_COMPOSITION_NAMESPACE", "POD_NAMESPACE", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/nonexistent")
+
+
+@pytest.fixture
+def unreachable(tmp_path: Path) -> str:
+    path = tmp_path / "kubeconfig"
+    path.write_text(NO_SERVER)
+    return str(path)
+
+
+def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+
+    text = " ".join(capsys.readouterr().out.split())
+    for expected in ("demo", "plan", "status", "version", "Exit codes", "69", "75", "77", "130"):
+        assert expected in text
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out.strip() == version("sexton")
+    assert main(["version", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"version": version("sexton")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param([], "Missing command", id="no command"),
+        pytest.param(["bury"], "No such command 'bury'", id="an unknown command"),
+        pytest.param(["plan"], "Missing argument", id="no argument"),
+        pytest.param(["version", "--output", "xml"], "'xml' is not one of", id="an unknown output"),
+        pytest.param(["status", "--what"], "No such option", id="an unknown option"),
+        pytest.param(["plan", "shop"], "'shop' is not a composition; write namespace/name", id="no namespace"),
+        pytest.param(["plan", "a/b/c"], "'a/b/c' is not a composition", id="too many slashes"),
+        pytest.param(["plan", "/b"], "'/b' is not a composition", id="an empty namespace"),
+        pytest.param(["plan", "Shop/app"], "'Shop/app' is not a composition", id="not a namespace's name"),
+        pytest.param(["plan", "shop/.."], "'shop/..' is not a composition", id="not a composition's name"),
+        pytest.param(
+            ["demo", "--manifests", "/no/such", "--without", "a=b"], "/no/such: cannot be read", id="a missing file"
+        ),
+        pytest.param(["demo", "--without", "x"], "is not one label", id="a selector that is no label"),
+        pytest.param(["demo", "--timeout", "0"], "--timeout", id="a timeout of nothing"),
+        pytest.param(["demo", "--timeout", "nan"], "--timeout", id="a timeout that is no number"),
+        pytest.param(["--kubeconfig", "/no/such", "plan", "a/b"], "/no/such", id="a missing kubeconfig"),
+        pytest.param(["--broker-url", "http://x", "status", "-A"], "SEXTON_BROKER_URL", id="not a Redis URL"),
+        pytest.param(["status"], "no namespace to look after", id="no scope"),
+        pytest.param(["status", "-n", "a", "-l", "a b"], "cannot be parsed", id="a bad selector"),
+        pytest.param(["plan", "a/b", "--instance"], "requires an argument", id="a global option without its value"),
+        pytest.param(["plan", "--", "--instance"], "'--instance' is not a composition", id="after two dashes"),
+        pytest.param(["status", "-n", "A_B"], "SEXTON_COMPOSITION_NAMESPACE", id="a bad namespace"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], unreachable: str, arguments: list[str], message: str
+) -> None:
+    kubeconfig = [] if "--kubeconfig" in arguments else ["--kubeconfig", unreachable]
+
+    assert main([*kubeconfig, *arguments]) == 2
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("sexton: ")
+    assert printed.err.count("\n") == 1
+    assert message in printed.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["--kubeconfig", "{}", "plan", "a/b"], id="plan"),
+        pytest.param(["--kubeconfig={}", "status", "-n", "a"], id="status"),
+        pytest.param(["plan", "a/b", "--kubeconfig", "{}"], id="a global option after the command"),
+        pytest.param(["status", "--kubeconfig={}", "-A"], id="a global option between"),
+    ],
+)
+def test_an_unreachable_api_server_is_one_line_and_exit_code_69(
+    capsys: pytest.CaptureFixture[str], unreachable: str, command: list[str]
+) -> None:
+    assert main([word.format(unreachable) for word in command]) == 69
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("sexton: ")
+    assert printed.err.count("\n") == 1

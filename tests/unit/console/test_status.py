@@ -1,0 +1,134 @@
+"""What `sexton status` says of a composition and of the queues."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from console import render
+from console.status import Queues, Report, decision, rows
+from eno.errors import BrokerUnavailable
+from eno.objects import Composition
+from runtime.dispatch import ParkedKey
+from runtime.messages import TaskName
+from tests.support.factories import NOW, composition, decided, synthesis
+
+RETRYING = {"status": False, "reason": "InventoryGetError", "synthesisUUID": "synthesis-2"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "shown"),
+    [
+        pytest.param(composition(), "undecided", id="undecided"),
+        pytest.param(
+            composition(current=synthesis(tombstoneRecoveryStatus=decided())),
+            "FinishedTombstoneRecovery",
+            id="a terminal decision is shown by its reason",
+        ),
+        pytest.param(
+            composition(current=synthesis(tombstoneRecoveryStatus=RETRYING)),
+            "InventoryGetError, retrying",
+            id="a retriable decision says that it goes on",
+        ),
+        pytest.param(
+            composition(current=synthesis(tombstoneRecoveryStatus=decided(uuid="synthesis-1"))),
+            "undecided",
+            id="a decision for another synthesis is none",
+        ),
+        pytest.param(composition(opted_in=False), "not opted in", id="not opted in"),
+        pytest.param(composition(current=None), "not synthesized", id="no synthesis"),
+        pytest.param(composition(current=synthesis(synthesized=None)), "not synthesized", id="still synthesizing"),
+    ],
+)
+def test_a_composition_is_shown_by_its_decision_or_why_there_is_none(subject: Composition, shown: str) -> None:
+    assert decision(subject) == shown
+
+
+def parked(message: str = "409 AlreadyExists") -> ParkedKey:
+    return ParkedKey("recover:u:s", "terminal", message, NOW - timedelta(hours=3), None, {"composition": "apps/shop"})
+
+
+def report(queues: Queues | None = None, **task: str) -> Report:
+    lengths: dict[TaskName, int] = {TaskName.RECOVER: 2, TaskName.GATE: 0}
+    return Report(tuple(rows([composition()], dict(task))), queues or Queues(lengths))
+
+
+def printed(subject: Report, width: int = 80) -> str:
+    stream = StringIO()
+    console = render.terminal(stream)
+    console.width = width
+    for part in render.status(subject, NOW):
+        console.print(part)
+    return stream.getvalue()
+
+
+def test_the_table_fits_eighty_columns_and_names_the_essentials() -> None:
+    text = printed(report(Queues({TaskName.RECOVER: 2}, [parked("Secret x exists with other content")])))
+
+    assert max(map(len, text.splitlines())) <= 80
+    for expected in ("apps/shop", "undecided", "true", "60m", "2 recover", "Parked keys: 1", "Secret x exists", "3h"):
+        assert expected in text
+
+
+def test_without_compositions_it_says_so() -> None:
+    assert "No compositions in scope." in printed(Report((), Queues({})))
+
+
+def test_an_unreachable_redis_is_part_of_the_document() -> None:
+    error = BrokerUnavailable("not available", where="Redis 127.0.0.1:1/0")
+
+    document = report(Queues({}, unavailable=error)).to_json(NOW)
+
+    assert document["queues"] == {"reachable": False, "error": "Redis 127.0.0.1:1/0: not available"}
+    assert document["compositions"][0]["decision"] == "undecided"
+
+
+def test_the_document_names_what_the_table_shows() -> None:
+    document = report(Queues({TaskName.RECOVER: 2}, [parked()])).to_json(NOW)
+
+    assert document["compositions"] == [
+        {
+            "namespace": "apps",
+            "name": "shop",
+            "uid": composition().uid,
+            "synthesis": "synthesis-2",
+            "opted_in": True,
+            "required": True,
+            "decision": "undecided",
+            "finished": False,
+            "message": "",
+            "age_seconds": 3600,
+            "task": "",
+        }
+    ]
+    assert document["queues"]["waiting"] == {"recover": 2}
+    assert document["queues"]["parked"][0]["composition"] == "apps/shop"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (172800, "2d"), (8e6, "92d")],
+)
+def test_ages_read_like_those_of_kubectl(seconds: float, text: str) -> None:
+    assert render.age(seconds) == text
+
+
+def test_what_comes_from_a_cluster_is_never_taken_for_markup_or_emoji() -> None:
+    stream = StringIO()
+
+    render.terminal(stream).print(render.facts([("name", "[red]:cart:[/red]")]))
+
+    assert "[red]:cart:[/red]" in stream.getvalue()
+
+
+def test_a_pipe_gets_long_names_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    stream: Any = StringIO()
+    name = "x" * 150
+
+    render.terminal(stream).print(render.grid("NAME", rows=[[name]]))
+
+    assert name in stream.getvalue()

@@ -1,0 +1,233 @@
+from datetime import timedelta
+
+import pytest
+
+from eno.errors import BrokerUnavailable, Refused
+from runtime.claims import LONGEST_WAIT, Claim, Merged, Refused as RefusedClaim
+from runtime.dispatch import Enqueued, Parked
+from tests.support.hints import NOW, Hints, message
+
+KEY = message().key
+
+
+def test_the_marker_is_gone_before_the_first_read() -> None:
+    hints = Hints()
+    hints.dispatcher.enqueue(message())
+    hints.begin(message())
+    assert hints.dispatcher.enqueue(message()) == Enqueued()
+
+
+def test_executions_of_one_key_do_not_overlap() -> None:
+    hints = Hints()
+    hints.begin(message(), "first")
+    assert hints.claims.begin(message(), "second") == Merged()
+    assert isinstance(hints.claims.begin(message("other"), "third"), Claim)
+
+
+def test_what_arrives_during_an_execution_is_enqueued_once_after_it() -> None:
+    hints = Hints()
+    claim = hints.begin(message(), "first")
+    assert hints.claims.begin(message(), "second") == Merged()
+    assert hints.claims.begin(message(), "third") == Merged()
+    claim.done()
+    assert hints.outbox.sent == [message()]
+    hints.begin(message(), "fourth").done()
+    assert hints.outbox.sent == [message()]
+
+
+def test_the_flag_is_set_before_the_lock_is_tried() -> None:
+    """Else a holder that ends between the two would neither see the flag nor be seen."""
+    hints = Hints()
+    names: list[str] = []
+    pipeline = hints.redis.pipeline
+
+    def recording(*args: object, **kwargs: object) -> object:
+        pipe = pipeline(*args, **kwargs)
+        set_ = pipe.set
+
+        def record(name: str, *rest: object, **options: object) -> object:
+            names.append(name)
+            return set_(name, *rest, **options)
+
+        pipe.set = record
+        return pipe
+
+    hints.redis.pipeline = recording  # type: ignore[method-assign]
+    hints.begin(message())
+    assert names == [hints.keys.again(KEY), hints.keys.lock(KEY)]
+
+
+def test_a_message_that_comes_back_after_its_process_died_takes_its_lock_over() -> None:
+    hints = Hints()
+    hints.begin(message(), "delivery")
+    assert isinstance(hints.claims.begin(message(), "delivery"), Claim)
+
+
+def test_a_killed_worker_blocks_its_key_for_no_longer_than_the_time_limit() -> None:
+    hints = Hints(task_time_limit=100, task_soft_time_limit=90)
+    hints.begin(message(), "dead")
+    assert hints.claims.begin(message(), "next") == Merged()
+    assert 100 < hints.seconds_left(hints.keys.lock(KEY)) <= 130
+    hints.expire(hints.keys.lock(KEY))
+    assert isinstance(hints.claims.begin(message(), "next"), Claim)
+
+
+def test_a_lock_that_expired_and_is_somebody_elses_is_not_released() -> None:
+    hints = Hints()
+    late = hints.begin(message(), "late")
+    hints.expire(hints.keys.lock(KEY))
+    hints.begin(message(), "next")
+    late.done()
+    assert hints.redis.get(hints.keys.lock(KEY)) == "next"
+
+
+def test_failures_in_a_row_wait_longer_each_time() -> None:
+    hints = Hints()
+    pauses = []
+    for _ in range(8):
+        pauses.append((hints.begin(message()).fail() - NOW).total_seconds())
+        hints.expire(hints.keys.not_before(KEY))
+    bounds = [(1, 0.5), (2, 1), (4, 2), (8, 4), (16, 8), (32, 16), (64, 32), (120, 60)]
+    assert all(low <= pause <= high for pause, (high, low) in zip(pauses, bounds, strict=True))
+
+
+@pytest.mark.parametrize("end", ["done", "wait"])
+def test_a_success_starts_the_pauses_over(end: str) -> None:
+    hints = Hints()
+    for _ in range(5):
+        hints.begin(message()).fail()
+    claim = hints.begin(message())
+    claim.done() if end == "done" else claim.wait(NOW)
+    assert hints.dispatcher.describe(KEY).failures == 0
+    assert (hints.begin(message()).fail() - NOW).total_seconds() <= 1
+
+
+def test_a_server_that_asks_for_a_pause_gets_it() -> None:
+    hints = Hints()
+    assert hints.begin(message()).fail(retry_after=300) == NOW + timedelta(seconds=300)
+    assert 299 < hints.seconds_left(hints.keys.not_before(KEY)) <= 300
+
+
+@pytest.mark.parametrize(
+    ("until", "at"),
+    [
+        pytest.param(NOW + timedelta(seconds=40), NOW + timedelta(seconds=40), id="until its instant"),
+        pytest.param(NOW + timedelta(days=7), NOW + LONGEST_WAIT, id="for two minutes at most"),
+        pytest.param(NOW - timedelta(days=7), NOW, id="not at all when the instant has passed"),
+    ],
+)
+def test_a_waiting_key_is_held_back(until: object, at: object) -> None:
+    hints = Hints()
+    assert hints.begin(message()).wait(until) == at  # type: ignore[arg-type]
+
+
+def test_a_key_that_never_comes_to_an_end_is_parked() -> None:
+    hints = Hints(max_attempts=3)
+    for _ in range(3):
+        hints.crash(message())
+    assert hints.claims.begin(message(), "fourth") == RefusedClaim(NOW + timedelta(minutes=15))
+    (parked,) = hints.dispatcher.parked()
+    assert (parked.reason, parked.message) == ("attempts", "started 3 times without coming to an end")
+    assert isinstance(hints.dispatcher.enqueue(message()), Parked)
+
+
+def test_a_message_that_kills_its_worker_and_comes_back_at_once_is_parked_too() -> None:
+    hints = Hints(max_attempts=3)
+    for _ in range(3):
+        hints.begin(message(), "same delivery")
+    assert isinstance(hints.claims.begin(message(), "same delivery"), RefusedClaim)
+    assert not hints.dispatcher.describe(KEY).running
+
+
+def test_a_parked_killer_gets_one_look_per_quarter_of_an_hour() -> None:
+    hints = Hints(max_attempts=1)
+    hints.crash(message())
+    assert isinstance(hints.claims.begin(message(), "refused"), RefusedClaim)
+    hints.expire(hints.keys.not_before(KEY))
+    hints.crash(message())
+    assert isinstance(hints.claims.begin(message(), "refused"), RefusedClaim)
+    assert hints.dispatcher.parked()[0].since == NOW
+
+
+def test_a_look_that_ends_well_unparks_the_key() -> None:
+    hints = Hints(max_attempts=1)
+    hints.crash(message())
+    hints.claims.begin(message(), "refused")
+    hints.expire(hints.keys.not_before(KEY))
+    hints.begin(message()).done()
+    assert hints.dispatcher.parked() == []
+    assert hints.dispatcher.describe(KEY).attempts == 0
+
+
+@pytest.mark.parametrize("end", ["done", "fail", "park"])
+def test_any_end_clears_the_attempts(end: str) -> None:
+    hints = Hints(max_attempts=2)
+    for _ in range(5):
+        claim = hints.begin(message())
+        claim.park(Refused("patch", status=400)) if end == "park" else getattr(claim, end)()
+    assert hints.dispatcher.describe(KEY).attempts == 0
+
+
+def test_a_merged_message_is_no_attempt() -> None:
+    hints = Hints()
+    hints.begin(message(), "first")
+    hints.claims.begin(message(), "second")
+    assert hints.dispatcher.describe(KEY).attempts == 1
+
+
+def test_a_key_parked_again_keeps_its_beginning() -> None:
+    hints = Hints()
+    hints.begin(message()).park(Refused("patch", status=400))
+    hints.now += timedelta(minutes=15)
+    hints.begin(message()).park(Refused("patch", status=422))
+    (parked,) = hints.dispatcher.parked()
+    assert parked.since == NOW
+    assert parked.message == "patch: 422"
+
+
+def test_what_arrives_while_a_key_is_being_parked_is_looked_at() -> None:
+    """It may be the very change that the key would wait for."""
+    hints = Hints()
+    claim = hints.begin(message(), "first")
+    hints.claims.begin(message(), "second")
+    claim.park(Refused("patch", status=400))
+    assert hints.outbox.sent == [message()]
+    hints.begin(message(), "third").done()
+    assert hints.dispatcher.parked() == []
+
+
+def test_what_arrives_during_a_failing_execution_waits_with_the_key() -> None:
+    hints = Hints()
+    claim = hints.begin(message(), "first")
+    hints.claims.begin(message(), "second")
+    claim.fail(retry_after=30)
+    assert hints.outbox.sent == []
+
+
+@pytest.mark.parametrize("end", ["done", "fail", "park"])
+def test_a_flush_at_any_moment_hurts_nothing(end: str) -> None:
+    hints = Hints()
+    hints.dispatcher.enqueue(message())
+    hints.redis.flushall()
+    claim = hints.begin(message(), "first")
+    hints.redis.flushall()
+    claim.park(Refused("patch", status=400)) if end == "park" else getattr(claim, end)()
+    hints.redis.flushall()
+    assert hints.dispatcher.parked() == []
+    assert hints.dispatcher.enqueue(message()) == Enqueued()
+    hints.begin(message(), "second").done()
+
+
+@pytest.mark.parametrize("moment", ["begin", "done", "fail", "park"])
+def test_without_redis_every_step_says_so(moment: str) -> None:
+    hints = Hints()
+    claim = hints.begin(message("other")) if moment == "begin" else hints.begin(message())
+    hints.disconnect()
+    with pytest.raises(BrokerUnavailable):
+        match moment:
+            case "begin":
+                hints.claims.begin(message(), "d")
+            case "park":
+                claim.park(Refused("patch", status=400))
+            case _:
+                getattr(claim, moment)()

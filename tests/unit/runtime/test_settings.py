@@ -1,0 +1,161 @@
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eno.errors import UsageError
+from eno.scope import Scope
+from runtime.settings import Settings, reference, variable
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(variable(name), raising=False)
+
+
+def test_the_defaults_recover_nothing() -> None:
+    settings = Settings.load()
+    assert not settings.enable_tombstone_recovery
+    assert settings.retirement_grace == timedelta(days=7)
+
+
+def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_KUBECONFIG", "/etc/up")
+    monkeypatch.setenv("SEXTON_ENABLE_TOMBSTONE_RECOVERY", "true")
+    monkeypatch.setenv("POD_NAMESPACE", "apps")
+    settings = Settings.load()
+    assert settings.kubeconfig == Path("/etc/up")
+    assert settings.enable_tombstone_recovery
+    assert settings.pod_namespace == "apps"
+
+
+def test_a_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_INSTANCE", "from-environment")
+    assert Settings.load(instance="from-flag").instance == "from-flag"
+    assert Settings.load(instance=None).instance == "from-environment"
+
+
+def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_COMPOSITION_NAMESPACE", "")
+    monkeypatch.setenv("POD_NAMESPACE", "apps")
+    assert Settings.load().scope.composition_namespace == "apps"
+
+
+def test_variables_that_kubernetes_adds_for_a_service_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_PORT", "tcp://10.0.0.1:80")
+    monkeypatch.setenv("SEXTON_SERVICE_HOST", "10.0.0.1")
+    Settings.load()
+
+
+def test_settings_cannot_be_changed_later() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings.load().burst = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "scope"),
+    [
+        pytest.param(
+            {"pod_namespace": "apps"},
+            Scope(composition_namespace="apps", recovery_namespace="apps"),
+            id="the namespace of the pod, where nothing else was said",
+        ),
+        pytest.param(
+            {"pod_namespace": "apps", "composition_namespace": "other"},
+            Scope(composition_namespace="other", recovery_namespace="apps"),
+            id="another namespace is watched, and recovery stays where the pod is",
+        ),
+        pytest.param(
+            {"pod_namespace": "apps", "all_namespaces": True, "enable_tombstone_recovery": True},
+            Scope(composition_namespace="", recovery_namespace="apps", recovery_enabled=True),
+            id="all namespaces only when asked for",
+        ),
+        pytest.param(
+            {"composition_namespace": "apps", "composition_label_selector": "tier=web"},
+            Scope(composition_namespace="apps", label_selector="tier=web"),
+            id="outside a pod",
+        ),
+    ],
+)
+def test_scopes(overrides: dict[str, object], scope: Scope) -> None:
+    assert Settings.load(**overrides).scope == scope
+
+
+def test_without_any_namespace_there_is_no_scope() -> None:
+    with pytest.raises(UsageError, match="no namespace to look after; set POD_NAMESPACE"):
+        _ = Settings.load().scope
+
+
+@pytest.mark.parametrize(
+    ("overrides", "complaint"),
+    [
+        pytest.param({"enable_tombstone_recovery": True}, "needs POD_NAMESPACE", id="recovery without a namespace"),
+        pytest.param(
+            {"all_namespaces": True, "composition_namespace": "a"}, "exclude each other", id="all and one namespace"
+        ),
+        pytest.param(
+            {"task_time_limit": 900.0, "visibility_timeout": 900.0},
+            "SEXTON_VISIBILITY_TIMEOUT must be more than SEXTON_TASK_TIME_LIMIT",
+            id="a message would be delivered again while it is worked on",
+        ),
+        pytest.param({"task_soft_time_limit": 300.0}, "SEXTON_TASK_SOFT_TIME_LIMIT must be less", id="soft over hard"),
+        pytest.param({"task_time_limit": float("nan")}, "SEXTON_TASK_TIME_LIMIT: ", id="a limit that is no number"),
+        pytest.param({"requests_per_second": 0}, "SEXTON_REQUESTS_PER_SECOND: ", id="a rate of nothing"),
+        pytest.param({"pod_namespace": "No_Label"}, "POD_NAMESPACE: ", id="a namespace that cannot exist"),
+        pytest.param({"instance": "a.b"}, "SEXTON_INSTANCE: ", id="an instance that would not fit into names"),
+        pytest.param({"composition_label_selector": "a in"}, "SEXTON_COMPOSITION_LABEL_SELECTOR: ", id="a selector"),
+        pytest.param({"retirement_grace": "-1d"}, "SEXTON_RETIREMENT_GRACE: ", id="a grace in the past"),
+        pytest.param({"broker_url": "amqp://host"}, "SEXTON_BROKER_URL: must look like redis://", id="another broker"),
+        pytest.param({"broker_url": "redis://host/db"}, "SEXTON_BROKER_URL: must end with", id="a database by name"),
+        pytest.param({"burst": "many", "max_attempts": 0}, "SEXTON_BURST: .*SEXTON_MAX_ATTEMPTS: ", id="two at once"),
+    ],
+)
+def test_settings_that_are_refused_with_one_line(overrides: dict[str, object], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint) as caught:
+        Settings.load(**overrides)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("url", ["redis://me:hunter2@h:bad/0", "http://me:hunter2@h", "redis://me:hunter2@h/x"])
+def test_a_password_is_never_shown(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings.load(broker_url=url)
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(Settings.load(broker_url="redis://me:hunter2@h/0"))
+
+
+def test_the_broker_is_named_without_credentials() -> None:
+    assert Settings.load(broker_url="rediss://me:hunter2@h").broker_host == "h:6379/0"
+
+
+@pytest.mark.parametrize(
+    ("text", "grace"),
+    [
+        ("0", timedelta(0)),
+        ("3600", timedelta(hours=1)),
+        ("7d", timedelta(days=7)),
+        ("P1D", timedelta(days=1)),
+    ],
+)
+def test_a_grace_is_seconds_or_a_duration(text: str, grace: timedelta) -> None:
+    assert Settings.load(retirement_grace=text).retirement_grace == grace
+
+
+@given(st.sampled_from(sorted(set(Settings.model_fields) - {"kubeconfig", "downstream_kubeconfig"})), st.text())
+def test_whatever_a_setting_holds_it_is_taken_or_refused(name: str, text: str) -> None:
+    complaint = ""
+    try:
+        Settings.load(**{name: text})
+    except UsageError as error:
+        complaint = str(error)
+    assert "\n" not in complaint
+
+
+def test_the_reference_has_every_variable() -> None:
+    table = reference()
+    assert all(f"| `{variable(name)}` |" in table for name in Settings.model_fields)
+    assert "None" not in table

@@ -1,0 +1,1 @@
+"""The watcher: hears everything, forgets nothing, holds almost nothing."""

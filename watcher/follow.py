@@ -1,0 +1,155 @@
+"""From streams to tasks: what changed is looked at, and what a look finds due is enqueued.
+
+Nothing is remembered about a task after it was enqueued. An object that still calls for it is looked at again,
+at the latest after one resync, which is how anything that Redis or a worker lost comes back. An object that
+calls for nothing is not looked at until it changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from eno.errors import BrokerUnavailable
+from eno.scope import Scope
+from kube.cluster import Json
+from kube.reflector import Stop
+from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked
+from runtime.messages import InvalidMessage, Message
+from watcher.agenda import Agenda, Look
+from watcher.cache import Cache
+from watcher.derive import derive
+from watcher.records import Kind, Record, Unreadable, read
+
+TICK_SECONDS = 0.5
+"""How often an idle loop wakes up: how late a timer or a request to stop may be noticed."""
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0
+"""Pauses while Redis is away double up to here: short enough that its return is noticed at once."""
+
+_log = logging.getLogger(__name__)
+
+
+class Queue(Protocol):
+    """The part of `runtime.dispatch.Dispatcher` that a watcher uses. Raises BrokerUnavailable."""
+
+    def enqueue(self, message: Message) -> Dispatched:
+        """Send the message unless its key is pending, waits or is parked."""
+        ...
+
+    def unpark(self, key: str) -> bool:
+        """Let a key that is parked or waits be enqueued again. False when it did neither."""
+        ...
+
+
+class CacheSink:
+    """Takes what the reflector of one kind sees over into the cache, and puts it on the agenda."""
+
+    def __init__(self, kind: Kind, scope: Scope, cache: Cache, agenda: Agenda) -> None:
+        self._kind = kind
+        self._scope = scope
+        self._cache = cache
+        self._agenda = agenda
+        self._listed = False
+
+    def record(self, obj: Json) -> Record | Unreadable:
+        """See `kube.reflector.Sink`."""
+        return read(self._kind, obj, self._scope)
+
+    def replace(self, records: list[Record | Unreadable], _version: str) -> None:
+        """See `kube.reflector.Sink`. What the first list shows is no change: it may have stood there for years."""
+        self._agenda.look(self._cache.replace(self._kind, records), changed=self._listed)
+        self._listed = True
+
+    def changed(self, obj: Json) -> None:
+        """See `kube.reflector.Sink`."""
+        self._agenda.look(self._cache.change(self.record(obj)), changed=True)
+
+    def deleted(self, obj: Json) -> None:
+        """See `kube.reflector.Sink`."""
+        self._agenda.look(self._cache.remove(self.record(obj)), changed=True)
+
+    def bookmark(self, version: str) -> None:
+        """See `kube.reflector.Sink`. The reflector itself keeps the version."""
+
+
+class Follower:
+    """Takes looks off the agenda, one at a time. `clock` returns an aware instant, `resync` is a duration."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        cache: Cache,
+        agenda: Agenda,
+        queue: Queue,
+        *,
+        clock: Callable[[], datetime],
+        resync: timedelta,
+    ) -> None:
+        self._scope = scope
+        self._cache = cache
+        self._agenda = agenda
+        self._queue = queue
+        self._clock = clock
+        self._resync = resync
+        self._failures = 0
+
+    def run(self, stop: Stop, beat: Callable[[], None]) -> None:
+        """Look at whatever is due until `stop` is set, calling `beat` before each look and at each tick."""
+        while not stop.is_set():
+            beat()
+            pause = self.step()
+            if pause is None:
+                self._agenda.wait(TICK_SECONDS)
+            elif pause > 0:
+                stop.wait(pause)
+
+    def step(self) -> float | None:
+        """Look at one key. Returns the seconds to pause before the next one, None when none is due."""
+        look = self._agenda.take(self._clock())
+        if look is None:
+            return None
+        try:
+            self._agenda.look_at(look.key, self._look(look))
+        except BrokerUnavailable as error:
+            self._agenda.look([look.key], changed=look.changed)
+            return self._broker_lost(error)
+        return 0.0
+
+    def _look(self, look: Look) -> datetime | None:
+        """Enqueue what is due. Returns when to look again by itself."""
+        now = self._clock()
+        try:
+            derived = derive(self._cache.subject(look.key), now, self._scope)
+        except InvalidMessage as error:
+            _log.error("%s", error, extra={"action": "look-refused", "object": str(look.key)})
+            return None
+        instants = [self._enqueue(message, now, changed=look.changed) for message in derived.tasks]
+        if derived.look_again is not None:
+            instants.append(derived.look_again)
+        return min(instants, default=None)
+
+    def _enqueue(self, message: Message, now: datetime, *, changed: bool) -> datetime:
+        """Returns when to look whether it is still due: whatever Redis said of the key, Redis may forget."""
+        answer = self._queue.enqueue(message)
+        self._broker_found()
+        if changed and isinstance(answer, NotBefore | Parked) and self._queue.unpark(message.key):
+            answer = self._queue.enqueue(message)
+        if isinstance(answer, Enqueued):
+            _log.info("enqueued", extra={"action": "task-enqueued", **message.log_context()})
+        resync = now + self._resync
+        return min(answer.at, resync) if isinstance(answer, NotBefore) else resync
+
+    def _broker_lost(self, error: BrokerUnavailable) -> float:
+        if self._failures == 0:
+            _log.error("%s", error, extra={"action": "broker-lost"})
+        self._failures += 1
+        return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 16))
+
+    def _broker_found(self) -> None:
+        if self._failures:
+            self._failures = 0
+            _log.info("Redis answers again", extra={"action": "broker-found"})
