@@ -6,7 +6,7 @@ store. A watch tells what has happened and ends; it never waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +56,7 @@ class DirectCluster:
                 self.store.clock().replace(microsecond=0),
             )
 
-    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Iterator[WatchEvent]:
+    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Generator[WatchEvent]:
         """See `Cluster.watch`; ends with a bookmark as soon as everything has been told."""
         del timeout_seconds
         with self._request("watch", query.resource, query.namespace) as kind:

@@ -22,12 +22,17 @@ from eno.objects import (
 MISSING_SLICE_PATIENCE = timedelta(seconds=5)
 """How long after its synthesis a named slice may be missing before that counts: lists and writes take a moment."""
 
+TOLERATED_CORRECTIONS = 2
+"""How often within a minute a foreign readiness is cleared without a pause."""
+
+LONGEST_CORRECTION_PAUSE = timedelta(minutes=1)
+
 
 class Hole(StrEnum):
     """What stands in place of a slice that could not be read."""
 
-    NAMELESS = "a reference without a name"
-    MISSING = "a slice that does not exist"
+    NAMELESS = "a slice reference has no name"
+    MISSING = "a slice is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ def orphans(composition: Composition) -> bool:
 def verdict(composition: Composition, slices: Sequence[ResourceSlice | Hole], now: datetime) -> Verdict | None:
     """What the status should say, or None when it cannot be told because a slice is missing.
 
-    Values that stand and still hold are kept, so that an unchanged state is no write.
+    A `reconciled` that stands and still holds is kept, so that an unchanged state is no write.
     """
     current = composition.current
     if current is None:
@@ -70,21 +75,61 @@ def verdict(composition: Composition, slices: Sequence[ResourceSlice | Hole], no
         return Verdict(None, None, error)
     if len(whole) < len(counted) and not composition.deleting:
         return None
-    complete = all(len(each.states) >= len(each.resources) for each in whole)
-    states = [state for each in whole for state in each.states[: len(each.resources)]]
-    if not complete or not all(_reconciled(state, composition) for state in states):
-        reconciled = None
-    else:
-        reconciled = current.reconciled or now
-    return Verdict(reconciled, _ready(states, current.reconciled, complete=complete), error)
+    reconciled = None if any(unreconciled(each, composition) for each in whole) else current.reconciled or now
+    return Verdict(reconciled, _ready(whole, current.reconciled), error)
 
 
-def _ready(states: Sequence[ResourceState], reconciled: datetime | None, *, complete: bool) -> datetime | None:
+def obstacles(composition: Composition, slices: Sequence[ResourceSlice | Hole]) -> list[str]:
+    """Why the composition is not both ready and reconciled, for people. Empty when nothing is in the way."""
+    found = ["tombstone recovery has not decided yet"] if held(composition) else []
+    for each in [] if skips_slices(composition) else slices:
+        if isinstance(each, ResourceSlice):
+            why = unreconciled(each, composition) or unready(each)
+            found += [f"slice {each.name}: {why}"] if why else []
+        elif not composition.deleting:
+            found.append(str(each))
+    return found
+
+
+def unreconciled(each: ResourceSlice, composition: Composition) -> str | None:
+    """Why the slice is not reconciled yet, or None.
+
+    A status array that is too short is unfinished: what was appended last has no state yet.
+    """
+    expected = len(each.resources)
+    if len(each.states) < expected:
+        return f"{expected - len(each.states)} of {expected} resources have no state yet"
+    waiting = sum(not _reconciled(state, composition) for state in _states(each))
+    if not waiting:
+        return None
+    return f"{waiting} of {expected} resources are not {'deleted' if composition.deleting else 'reconciled'}"
+
+
+def unready(each: ResourceSlice) -> str | None:
+    """Why the slice is not ready yet, or None."""
+    expected = len(each.resources)
+    waiting = expected - sum(state.ready is not None for state in _states(each))
+    return f"{waiting} of {expected} resources are not ready" if waiting else None
+
+
+def correction_pause(times: int) -> timedelta | None:
+    """How long to leave a foreign readiness alone after the `times`-th correction in a row; None: not at all."""
+    if times <= TOLERATED_CORRECTIONS:
+        return None
+    seconds = 2.0 ** min(times - TOLERATED_CORRECTIONS, 16)
+    return min(timedelta(seconds=seconds), LONGEST_CORRECTION_PAUSE)
+
+
+def _states(each: ResourceSlice) -> tuple[ResourceState, ...]:
+    return each.states[: len(each.resources)]
+
+
+def _ready(slices: Sequence[ResourceSlice], reconciled: datetime | None) -> datetime | None:
     """The latest ready time; an empty synthesis becomes ready at its reconciled time, one pass later."""
-    if not states:
-        return reconciled if complete else None
-    times = [state.ready for state in states if state.ready is not None]
-    return max(times) if complete and len(times) == len(states) else None
+    if any(unready(each) for each in slices):
+        return None
+    times = [state.ready for each in slices for state in _states(each) if state.ready is not None]
+    return max(times, default=reconciled)
 
 
 def _reconciled(state: ResourceState, composition: Composition) -> bool:
@@ -96,7 +141,7 @@ def _reconciled(state: ResourceState, composition: Composition) -> bool:
 def _worst_error(composition: Composition, slices: Iterable[ResourceSlice]) -> str | None:
     if composition.simplified is None or composition.simplified.status != "Reconciling":
         return None
-    return max((state.reconciliation_error or "" for each in slices for state in each.states), default="")
+    return max((state.reconciliation_error or "" for each in slices for state in _states(each)), default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +163,11 @@ def resynthesis(
     if current is None or current.synthesized is None or resynthesis_refused(composition) is not None:
         return None
     if Hole.NAMELESS in slices:
-        return Resynthesis("a slice reference has no name")
+        return Resynthesis(Hole.NAMELESS)
     undecided = composition.opted_in and recovers and not finished(current)
     if undecided and any(isinstance(each, ResourceSlice) and each.deleting for each in slices):
         return Resynthesis("a slice is terminating before its recovery was decided")
     if Hole.MISSING in slices:
         due = current.synthesized + MISSING_SLICE_PATIENCE
-        return Resynthesis("a slice is missing", due if now < due else None)
+        return Resynthesis(Hole.MISSING, due if now < due else None)
     return None

@@ -1,7 +1,7 @@
-"""What may go: slices that nothing needs, inventories that nobody claims. Each reason to keep is one function.
+"""Which slices may go. Each reason to keep one is a function of its own.
 
-Pure: objects as just read, and `now`. Whatever is in doubt is kept; a wait is derived from the object, so a
-restart neither restarts nor skips it. Rules: specification 05.
+Pure: the slice, and then the composition of its owner's name, as just read, and `now`. Whatever is in doubt is
+kept; a wait is derived from the object, so a restart neither restarts nor skips it. Rules: specification 05.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from eno.decision import finished, recovery_required
-from eno.objects import OVERFLOW_LABEL, Composition, ResourceSlice, Synthesis
+from eno.objects import CLEANUP_FINALIZER, OVERFLOW_LABEL, Composition, ResourceSlice
+from eno.scope import Scope
 
 YOUNG = timedelta(seconds=5)
-"""Age below which a slice is left alone: its reference may be on the way."""
+"""Age up to which a slice is left alone: its reference may be on the way."""
 
 CLOCK_SKEW = timedelta(minutes=10)
 """How much later than Eno's clock says an in-flight synthesis may really have begun."""
@@ -50,15 +51,29 @@ Fate: TypeAlias = Keep | Release | Delete
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What the watcher saw when it asked: the UID of the slice's owner, the UUID of the current synthesis.
+
+    Either is empty when there was none. The UUID is that of the composition of the owner's name, whatever its UID.
+    """
+
+    owner_uid: str
+    synthesis_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """A slice with a Composition as owner, and the composition of the owner's name as just read (None: gone)."""
+    """A slice, and the composition of its owner's name as read after it (None: gone, or there is no owner).
+
+    `asked` is None when nobody asked, and a person only wants to know.
+    """
 
     slice: ResourceSlice
     composition: Composition | None
     now: datetime
+    scope: Scope
+    asked: Asked | None = None
     infer_required: bool = False
-    scope_is_proven: bool = True
-    """False when a label selector is set and the composition is gone."""
 
     @property
     def owner(self) -> Composition | None:
@@ -68,40 +83,66 @@ class Case:
         return self.composition
 
 
+Reason: TypeAlias = Callable[[Case], Keep | None]
+
+
 def slice_fate(case: Case) -> Fate:
-    """What to do with a slice that the watcher thinks nobody needs."""
-    if case.slice.owner is None:
-        return Release("it has no owner") if case.slice.deleting else Keep("it has no owner")
+    """What to do with the slice: the first reason to keep it, or what is due when there is none."""
     if case.slice.deleting:
-        needed = still_to_be_reconciled(case)
-        return Keep(needed) if needed else Release("it is terminating and nothing waits for it")
-    for reason in REASONS_TO_KEEP:
-        kept = reason(case)
-        if kept is not None:
-            return kept
-    return Delete("nothing needs it")
+        return _first(REASONS_NOT_TO_RELEASE, case) or Release("it is terminating and nothing waits for it")
+    return _first(REASONS_NOT_TO_DELETE, case) or Delete("nothing needs it")
 
 
-def still_to_be_reconciled(case: Case) -> str | None:
+def out_of_scope(case: Case) -> Keep | None:
+    """In another namespace, or the composition of its owner's name lies outside the watch scope."""
+    namespace = case.scope.composition_namespace
+    if namespace and case.slice.namespace != namespace:
+        return Keep(f"out of scope: namespace {case.slice.namespace} is outside {namespace}")
+    outside = case.scope.outside_watch(case.composition) if case.composition else None
+    return Keep(f"out of scope: {outside}") if outside else None
+
+
+def watcher_saw_another_owner(case: Case) -> Keep | None:
+    """Nobody asked about this slice as it is now."""
+    owner = case.slice.owner.uid if case.slice.owner else ""
+    if case.asked is None or case.asked.owner_uid == owner:
+        return None
+    return Keep("it has another owner than the watcher saw")
+
+
+def watcher_saw_another_synthesis(case: Case) -> Keep | None:
+    """The watcher's view and the live one differ; it will ask again once they agree."""
+    current = case.composition.current if case.composition else None
+    if case.asked is None or case.asked.synthesis_uuid == (current.uuid if current else ""):
+        return None
+    return Keep("the watcher saw another synthesis")
+
+
+def released_already(case: Case) -> Keep | None:
+    """Terminating, and only the finalizers of others are left."""
+    if CLEANUP_FINALIZER in case.slice.metadata.finalizers:
+        return None
+    return Keep("only finalizers of others hold it")
+
+
+def still_to_be_reconciled(case: Case) -> Keep | None:
     """A terminating slice of a current synthesis that is not reconciled yet is needed for its deletion."""
     current = case.composition.current if case.composition else None
     if current is None or case.slice.name not in current.slice_names or current.reconciled is not None:
         return None
-    return "the current synthesis is not reconciled yet"
+    return Keep("the current synthesis is not reconciled yet")
+
+
+def ownerless(case: Case) -> Keep | None:
+    """Not controlled by a Composition, so nobody can say whether it is needed."""
+    return Keep("no composition controls it") if case.slice.owner is None else None
 
 
 def out_of_proven_scope(case: Case) -> Keep | None:
-    """Where the composition is gone and a selector is set, nobody can say whose slice it was."""
-    return None if case.scope_is_proven else Keep("its composition is gone, so the label selector cannot be checked")
-
-
-def young(case: Case) -> Keep | None:
-    """Younger than YOUNG by its own creationTimestamp."""
-    created = case.slice.created
-    if created is None:
-        return Keep("it has no creationTimestamp")
-    until = created + YOUNG
-    return Keep("it is young", until) if case.now <= until else None
+    """Where its own composition is gone and a selector is set, nobody can say whose slice it was."""
+    if not case.scope.label_selector or case.owner is not None:
+        return None
+    return Keep("its composition is gone, so the label selector cannot be checked")
 
 
 def referenced(case: Case) -> Keep | None:
@@ -115,11 +156,22 @@ def referenced(case: Case) -> Keep | None:
 
 
 def made_in_flight(case: Case) -> Keep | None:
-    """Possibly made by the owner's in-flight synthesis, whatever UUID it is stamped with."""
-    in_flight = case.owner.in_flight if case.owner else None
-    if in_flight is None or in_flight.canceled is not None or _made_before(case.slice, in_flight):
+    """Possibly made by the owner's in-flight synthesis, whatever UUID it is stamped with.
+
+    Eno stamps slices with the older UUID, so the stamp alone proves nothing; age beyond any clock skew does.
+    """
+    synthesis = case.owner.in_flight if case.owner else None
+    if synthesis is None or synthesis.canceled is not None:
+        return None
+    stamped = case.slice.synthesis_uuid == synthesis.uuid
+    if not stamped and made_before(case.slice.created, synthesis.initialized):
         return None
     return Keep("it may belong to the in-flight synthesis")
+
+
+def made_before(created: datetime | None, initialized: datetime | None) -> bool:
+    """Whether a slice certainly existed before a synthesis began, however far their clocks are apart."""
+    return created is not None and initialized is not None and created < initialized - CLOCK_SKEW
 
 
 def protected_overflow(case: Case) -> Keep | None:
@@ -137,18 +189,41 @@ def protected_overflow(case: Case) -> Keep | None:
     return Keep("its recovery has not published it yet", case.now + OVERFLOW_PAUSE) if pending else None
 
 
-REASONS_TO_KEEP: tuple[Callable[[Case], Keep | None], ...] = (
+def young(case: Case) -> Keep | None:
+    """Not yet older than YOUNG by its own creationTimestamp."""
+    if case.slice.created is None:
+        return Keep("it has no creationTimestamp")
+    until = old_enough_at(case.slice.created)
+    return Keep("it is young", until) if case.now < until else None
+
+
+def old_enough_at(created: datetime) -> datetime:
+    """The first instant at which a slice is older than YOUNG."""
+    return created + YOUNG + datetime.resolution
+
+
+REASONS_NOT_TO_RELEASE: tuple[Reason, ...] = (
+    out_of_scope,
+    watcher_saw_another_owner,
+    watcher_saw_another_synthesis,
+    released_already,
+    still_to_be_reconciled,
+)
+"""For terminating slices."""
+
+REASONS_NOT_TO_DELETE: tuple[Reason, ...] = (
+    out_of_scope,
+    watcher_saw_another_owner,
+    watcher_saw_another_synthesis,
+    ownerless,
     out_of_proven_scope,
     referenced,
     made_in_flight,
     protected_overflow,
     young,
 )
-"""All of them, those without a wait first: a wait is worth its look only when nothing else keeps the slice."""
+"""For all others. Those without a wait come first: a wait is worth its look only when nothing else keeps it."""
 
 
-def _made_before(each: ResourceSlice, in_flight: Synthesis) -> bool:
-    """Eno stamps slices with the older UUID, so the stamp alone proves nothing; age beyond any skew does."""
-    if each.synthesis_uuid == in_flight.uuid or in_flight.initialized is None or each.created is None:
-        return False
-    return each.created < in_flight.initialized - CLOCK_SKEW
+def _first(reasons: tuple[Reason, ...], case: Case) -> Keep | None:
+    return next((kept for reason in reasons if (kept := reason(case)) is not None), None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from eno.decision import finished, recovery_required
 from eno.inventory.replacement import Stored
-from eno.inventory.secrets import StoredChunk, UnusableChunk, lineage, read
+from eno.inventory.secrets import StoredChunk, lineage, read
 from eno.objects import GROUP, Composition, ObjectView
 from eno.times import parse_time
 
@@ -23,16 +23,17 @@ UNCLAIMED_SINCE_ANNOTATION = f"{GROUP}/inventory-unclaimed-since"
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A Secret of ours, and since when nobody claims it (None: not marked, or not with a time)."""
+    """A Secret of ours. `marked` says that the annotation is there; `since` what it says, None if it is no time."""
 
     secret: Mapping[str, Any]
     stored: Stored
+    marked: bool
     since: datetime | None
 
     @property
-    def marked(self) -> bool:
-        """Whether the annotation is there at all, readable or not."""
-        return UNCLAIMED_SINCE_ANNOTATION in ObjectView.from_json(self.secret).annotations
+    def namespace(self) -> str:
+        """The namespace of the compositions that may claim it; empty when the metadata does not prove it."""
+        return self.stored.source.namespace if isinstance(self.stored, StoredChunk) else self.stored.namespace
 
     @property
     def composition(self) -> str:
@@ -47,10 +48,14 @@ class Group:
     holdings: tuple[Holding, ...]
 
     @property
+    def composition(self) -> str:
+        """The source composition's name; empty when the metadata does not tell."""
+        return self.holdings[0].composition
+
+    @property
     def title(self) -> str:
         """Names the group for people."""
-        first = self.holdings[0]
-        return f"inventory of {first.composition or first.stored.name}"
+        return f"inventory of {self.composition or self.holdings[0].stored.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +70,25 @@ class Steps:
 
 
 def groups(secrets: Iterable[Mapping[str, Any]], namespace: str) -> list[Group]:
-    """The Secrets of ours in one lineage by snapshot; those of compositions in other namespaces are left out.
+    """The Secrets of ours in one lineage by snapshot, oldest first: what goes last is what recovery would choose.
 
-    A Secret with unusable metadata counts only where a sound one proves whose the lineage is.
+    None at all when no Secret proves that the lineage is one of this namespace: a lineage has but one, and it
+    may be somebody else's. What is terminating goes by itself.
     """
-    holdings = [each for secret in secrets if (each := _holding(secret)) is not None]
-    sound: dict[tuple[str, str], list[Holding]] = {}
+    holdings = [each for each in map(_holding, secrets) if each is not None]
+    if not any(each.namespace == namespace for each in holdings):
+        return []
+    snapshots: dict[tuple[datetime, str, str], list[Holding]] = {}
+    unusable: list[Group] = []
     for each in holdings:
-        if isinstance(each.stored, StoredChunk) and each.stored.source.namespace == namespace:
-            sound.setdefault((each.composition, each.stored.source.synthesis_uuid), []).append(each)
-    unusable = [Group((each,)) for each in holdings if isinstance(each.stored, UnusableChunk)]
-    return [Group(tuple(group)) for group in sound.values()] + (unusable if sound else [])
+        if each.stored.terminating:
+            continue
+        if isinstance(each.stored, StoredChunk):
+            source = each.stored.source
+            snapshots.setdefault((source.synthesized, source.composition, source.synthesis_uuid), []).append(each)
+        else:
+            unusable.append(Group((each,)))
+    return [*(Group(tuple(snapshots[key])) for key in sorted(snapshots)), *unusable]
 
 
 def claimed(group: Group, lineage_id: str, namespace: Sequence[Composition], *, infer: bool) -> str | None:
@@ -83,9 +96,9 @@ def claimed(group: Group, lineage_id: str, namespace: Sequence[Composition], *, 
     for each in namespace:
         if lineage(each.namespace, each.synthesizer) != lineage_id:
             continue
-        if recovery_required(each, infer=infer) and each.current is not None and not finished(each.current):
+        if _unrecovered(each, infer=infer):
             return f"{each.title} is still to be recovered"
-        if group.holdings[0].composition in ("", each.name) and (each.opted_in or each.deleting):
+        if group.composition in ("", each.name) and (each.opted_in or each.deleting):
             return f"{each.title} exists"
     return None
 
@@ -93,8 +106,7 @@ def claimed(group: Group, lineage_id: str, namespace: Sequence[Composition], *, 
 def steps(group: Group, claim: str | None, now: datetime, grace: timedelta) -> Steps:
     """What the group calls for. A grace of 0 keeps everything for ever."""
     if claim is not None:
-        marked = tuple(each for each in group.holdings if each.marked)
-        return Steps(f"claimed: {claim}", unmark=marked)
+        return Steps(f"claimed: {claim}", unmark=tuple(each for each in group.holdings if each.marked))
     if not grace:
         return Steps("unclaimed, and kept for ever")
     unmarked = tuple(each for each in group.holdings if each.since is None)
@@ -106,13 +118,20 @@ def steps(group: Group, claim: str | None, now: datetime, grace: timedelta) -> S
     return Steps("unclaimed for longer than the grace", delete=group.holdings)
 
 
+def _unrecovered(composition: Composition, *, infer: bool) -> bool:
+    """Whether it lacks history and has no decision yet. Without a synthesis it is going to lack it."""
+    if composition.current is None:
+        return composition.opted_in and not composition.deleting
+    return recovery_required(composition, infer=infer) and not finished(composition.current)
+
+
 def _holding(secret: Mapping[str, Any]) -> Holding | None:
     stored = read(secret)
     if stored is None:
         return None
-    text = ObjectView.from_json(secret).annotations.get(UNCLAIMED_SINCE_ANNOTATION, "")
+    text = ObjectView.from_json(secret).annotations.get(UNCLAIMED_SINCE_ANNOTATION)
     try:
-        since = parse_time(text)
+        since = parse_time(text or "")
     except ValueError:
         since = None
-    return Holding(secret, stored, since)
+    return Holding(secret, stored, text is not None, since)

@@ -8,10 +8,21 @@ more than the watcher could have asked for.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Strict
 
 from eno.objects import Composition
 from eno.selectors import LabelSelector
+
+
+class Aggregation(StrEnum):
+    """For which compositions Sexton takes the place of Eno's slice status controller."""
+
+    OPTED_IN = "opted-in"
+    ALL = "all"
+    OFF = "off"
 
 
 class Scope(BaseModel):
@@ -23,6 +34,8 @@ class Scope(BaseModel):
     label_selector: str = ""
     recovery_namespace: str = ""
     recovery_enabled: bool = False
+    # JSON knows no enumerations.
+    aggregation: Annotated[Aggregation, Strict(False)] = Aggregation.OPTED_IN
 
     def outside_watch(self, composition: Composition) -> str | None:
         """Why the composition is outside the watch scope, or None.
@@ -34,6 +47,10 @@ class Scope(BaseModel):
         if not LabelSelector.parse(self.label_selector).matches(composition.labels):
             return f"labels do not match {self.label_selector}"
         return None
+
+    def aggregates(self, *, opted_in: bool) -> bool:
+        """Whether readiness is derived here, and not by somebody else."""
+        return self.aggregation is Aggregation.ALL or (self.aggregation is Aggregation.OPTED_IN and opted_in)
 
     def outside_recovery(self, composition: Composition) -> str | None:
         """Why the composition is outside the recovery scope, or None."""

@@ -9,7 +9,7 @@ Every method raises a subclass of `eno.errors.ApiError` and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
@@ -92,12 +92,12 @@ class Cluster(Protocol):
         """One consistent page. Raises Expired when the token is too old."""
         ...
 
-    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Iterator[WatchEvent]:
+    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Generator[WatchEvent]:
         """Changes after `resource_version`, with bookmarks, until the server ends the stream.
 
-        The iterator ends silently after `timeout_seconds`; a stream that stays silent for longer than that
+        The generator ends silently after `timeout_seconds`; a stream that stays silent for longer than that
         raises TimedOut. Raises Expired when the version is too old, also from within the stream.
-        Close the iterator (`contextlib.closing`) to drop the connection.
+        Close it (`contextlib.closing`) to drop the connection.
         """
         ...
 

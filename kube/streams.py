@@ -34,9 +34,8 @@ def lines(operation: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The non-blank lines in `chunks`, without their ends."""
     pending = bytearray()
     for chunk in chunks:
-        searched = len(pending)
         pending += chunk
-        if pending.find(b"\n", searched) < 0:
+        if b"\n" not in chunk:
             if len(pending) > LINE_LIMIT:
                 raise BadResponse(operation, reason="LineTooLong", message="a watch event without an end")
             continue

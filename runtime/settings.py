@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails, PydanticUndefined
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eno.errors import UsageError
-from eno.scope import Scope
+from eno.scope import Aggregation, Scope
 from eno.selectors import LabelSelector
 
 PREFIX = "SEXTON_"
@@ -28,14 +28,6 @@ INVENTORY_NAMESPACE = "kube-system"
 
 _NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _BROKER_SCHEMES = ("redis", "rediss")
-
-
-class Aggregation(StrEnum):
-    """For which compositions Sexton takes the place of Eno's slice status controller."""
-
-    OPTED_IN = "opted-in"
-    ALL = "all"
-    OFF = "off"
 
 
 class LogFormat(StrEnum):
@@ -205,6 +197,7 @@ class Settings(BaseSettings):
             label_selector=self.composition_label_selector,
             recovery_namespace=self.pod_namespace or "",
             recovery_enabled=self.enable_tombstone_recovery,
+            aggregation=self.aggregation,
         )
 
     @property

@@ -76,15 +76,3 @@ class Agenda:
         with self._condition:
             if not self._due:
                 self._condition.wait(seconds)
-
-    @property
-    def due(self) -> int:
-        """How many keys are due."""
-        with self._condition:
-            return len(self._due)
-
-    @property
-    def later(self) -> int:
-        """How many keys have a later instant."""
-        with self._condition:
-            return len(self._later)

@@ -124,7 +124,8 @@ class Watcher:
             self._beat()
             if self._stop.wait(TICK_SECONDS / 5):
                 return
-        _log.info("%d objects known", len(self._cache), extra={"action": "caches-synced"})
+        extra = {"action": "caches-synced", "objects": len(self._cache), "unreadable": self._cache.unreadable}
+        _log.info("all caches are synced", extra=extra)
         self._follower.run(self._stop, self._beat)
 
     def _beat(self) -> None:

@@ -36,7 +36,7 @@ from workers.tasks import TASKS, register
 log = logging.getLogger(__name__)
 
 
-class GuardedChannel(transport.Channel):  # type: ignore[misc]
+class GuardedChannel(transport.Channel):
     """kombu's channel, which survives what is no message at all."""
 
     def _brpop_read(self, **options: Any) -> Any:
@@ -49,7 +49,7 @@ class GuardedChannel(transport.Channel):  # type: ignore[misc]
             raise Empty from error
 
 
-class GuardedTransport(transport.Transport):  # type: ignore[misc]
+class GuardedTransport(transport.Transport):
     """kombu's Redis transport with guarded channels."""
 
     Channel = GuardedChannel

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eno.decision import Decision
-from eno.errors import ApiError, Invalid, MissingCapability, Refused, ServerError, StartOver
+from eno.errors import ApiError, Conflict, Invalid, MissingCapability, NotFound, Refused, ServerError, StartOver
 from eno.objects import FORCE_RESYNTHESIS_ANNOTATION
 from eno.readiness import Verdict
 from eno.times import format_time
@@ -71,7 +71,9 @@ def publish_readiness(cluster: Cluster, live: Live, verdict: Verdict) -> Live:
         put[_SIMPLIFIED_ERROR] = verdict.error
     elif verdict.error is not None:
         clear.append(_SIMPLIFIED_ERROR)
-    operations = guards.status_patch(live.json, put=put, clear=clear, expect={_UUID: composition.current.uuid})
+    # A `test` of a field that is not there fails, and a synthesis need not have a UUID.
+    expect = {_UUID: composition.current.uuid} if "uuid" in live.json["status"]["currentSynthesis"] else {}
+    operations = guards.status_patch(live.json, put=put, clear=clear, expect=expect)
     return live if operations is None else _patch(cluster, live, operations)
 
 
@@ -84,7 +86,7 @@ def request_resynthesis(cluster: Cluster, live: Live) -> None:
     operations = guards.set_annotation(live.json, FORCE_RESYNTHESIS_ANNOTATION, composition.latest_uuid)
     try:
         cluster.json_patch(COMPOSITIONS, composition.namespace, composition.name, operations)
-    except (Invalid, ServerError) as error:
+    except (Conflict, Invalid, NotFound, ServerError) as error:
         raise _rejected(cluster, live, error) from error
 
 
@@ -96,7 +98,7 @@ def _patch(cluster: Cluster, live: Live, operations: JsonPatch) -> Live:
                 COMPOSITIONS, composition.namespace, composition.name, operations, subresource="status", strict=True
             )
         )
-    except (Refused, Invalid, ServerError) as error:
+    except (Refused, Conflict, Invalid, NotFound, ServerError) as error:
         # fieldValidation=Strict is answered with 422 on a patch, with 400 otherwise.
         if "unknown field" in error.detail:
             raise _unknown_fields(live) from error

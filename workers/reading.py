@@ -1,7 +1,7 @@
 """The live reads that rules are fed with: every referenced slice, the lineage, the siblings.
 
 All or nothing: whatever is null, missing, terminating or malformed stops the read with an error, because a
-partial answer looks like absence (P9).
+partial answer looks like absence (P9). Only the states are read with their holes, which are a finding there.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from functools import cached_property
 
-from eno.errors import IncompleteSynthesis
+from eno.errors import IncompleteSynthesis, NotFound
 from eno.inventory.entries import Entry
 from eno.inventory.secrets import INVENTORY_NAMESPACE, LINEAGE_KEY, lineage
 from eno.inventory.selection import Lineage, siblings
 from eno.objects import Composition, ResourceSlice
+from eno.readiness import Hole, skips_slices
 from eno.tombstones import Manifests, manifests
 from kube.cluster import Cluster, Json, Query, list_all
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
@@ -35,6 +36,27 @@ def read_slices(cluster: Cluster, composition: Composition, *, accept_terminatin
             raise IncompleteSynthesis("it is terminating", where=f"resourceslice {each.title}")
         slices.append(each)
     return slices
+
+
+def read_states(cluster: Cluster, composition: Composition) -> list[ResourceSlice | Hole]:
+    """Every slice of the current synthesis whose states count, in reference order, each once, and the holes.
+
+    Only a 404 makes a slice missing. Raises ApiError on any other failed read.
+    """
+    if composition.current is None or skips_slices(composition):
+        return []
+    found: list[ResourceSlice | Hole] = []
+    for name in dict.fromkeys(composition.current.slice_names):
+        if name is None:
+            found.append(Hole.NAMELESS)
+            continue
+        try:
+            obj = cluster.get(RESOURCE_SLICES, composition.namespace, name)
+        except NotFound:
+            found.append(Hole.MISSING)
+        else:
+            found.append(ResourceSlice.from_json(obj))
+    return found
 
 
 def list_inventory(cluster: Cluster, composition: Composition) -> list[Json]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eno.decision import superseded
 from eno.errors import StartOver
 from eno.identity import ResourceId, parse_head
 from eno.inventory.replacement import Inventory, Stored
@@ -39,19 +38,23 @@ def settle(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context)
         return
     for each in own:
         fresh = read(context.upstream, composition.namespace, composition.name)
-        if fresh is None or not _still_ending(fresh, live):
+        if fresh is None or _state(fresh) != _state(live):
             raise StartOver("it has changed since it was read", where=f"composition {composition.title}")
         delete_secret(each, context)
 
 
 def deleted_identities(slices: Sequence[ResourceSlice]) -> frozenset[ResourceId]:
-    """What the states of these slices say is gone from the downstream cluster. Raises MalformedManifest."""
-    return frozenset(
-        parse_head(entry.manifest).id
+    """What the states of these slices say is gone from the downstream cluster. Raises MalformedManifest.
+
+    A Patch that was undone says nothing of its target, which belongs to somebody else.
+    """
+    heads = (
+        parse_head(entry.manifest)
         for each in slices
         for entry, state in zip(each.resources, each.states, strict=False)
         if state.deleted
     )
+    return frozenset(head.id for head in heads if not head.is_patch)
 
 
 def _own(inventory: Inventory, composition: Composition) -> list[Stored]:
@@ -76,7 +79,6 @@ def _recorded(own: Sequence[Stored]) -> set[ResourceId]:
     return identities
 
 
-def _still_ending(fresh: Live, live: Live) -> bool:
-    before, now = live.composition, fresh.composition
-    uuid = before.current.uuid if before.current else ""
-    return now.deleting and superseded(now, before.uid, uuid) is None
+def _state(live: Live) -> tuple[str, str]:
+    """Everything that was decided from: the gate's own write is bound to it as well."""
+    return live.composition.uid, live.composition.resource_version

@@ -27,7 +27,8 @@ class TaskFailed(Exception):
 def register(app: Celery, executor: Callable[[], Executor]) -> None:
     """Declare all tasks. `executor` is called within the process that runs a task, after the fork."""
     for name, handler in TASKS.items():
-        app.task(_body(name, handler, executor), bind=True, name=str(name), throws=(TaskFailed,))
+        # Not shared: Celery would hand the task to every other application of the process, too.
+        app.task(_body(name, handler, executor), bind=True, name=str(name), throws=(TaskFailed,), shared=False)
 
 
 def _body(name: TaskName, handler: Handler, executor: Callable[[], Executor]) -> Callable[..., dict[str, str]]:

@@ -5,13 +5,15 @@ Rules: specification 04, *Writing never overwrites*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from eno.decision import Reason
 from eno.inventory.secrets import Source, StoredChunk, UnusableChunk, read
 from eno.inventory.selection import FUTURE_TOLERANCE, Lineage, Snapshot
+from eno.objects import Composition
 
 Stored: TypeAlias = StoredChunk | UnusableChunk
 
@@ -27,9 +29,14 @@ class Inventory:
         """From one complete LIST of the lineage; foreign Secrets are left out."""
         return cls(tuple(each for secret in secrets if (each := read(secret)) is not None))
 
+    @property
+    def sound(self) -> tuple[StoredChunk, ...]:
+        """Those whose metadata can be trusted."""
+        return tuple(each for each in self.stored if isinstance(each, StoredChunk))
+
     def snapshots(self, name: str) -> list[Snapshot]:
         """The complete snapshots of a source name."""
-        return Lineage(tuple(each for each in self.stored if isinstance(each, StoredChunk))).snapshots(name)
+        return Lineage(self.sound).snapshots(name)
 
     def complete(self, source: Source) -> Snapshot | None:
         """The complete snapshot of exactly this source, or None."""
@@ -43,19 +50,35 @@ class Inventory:
                 return each
         return None
 
+    def rivals(self, source: Source, names: Collection[str]) -> list[Stored]:
+        """What claims to be of the same synthesis under other names, and so keeps it from being complete."""
+        return [
+            each
+            for each in self.sound
+            if each.name not in names
+            and each.source.composition == source.composition
+            and each.source.synthesis_uuid == source.synthesis_uuid
+        ]
 
-def replaced(
-    inventory: Inventory, source: Source, names: Iterable[str], adopted: str, now: datetime
-) -> Sequence[Stored]:
-    """The Secrets that the snapshot of `source`, stored under `names`, replaces.
+    def replaced(self, source: Source, names: Collection[str], adopted: str, now: datetime) -> list[Stored]:
+        """The Secrets that the snapshot of `source`, stored under `names`, replaces.
 
-    First those that share its UUID under other names: they keep it from being complete. `adopted` is the source
-    name whose history this synthesis took over, or empty.
-    """
-    own = frozenset(names)
-    others = [each for each in inventory.stored if each.name not in own]
-    going = [each for each in others if _superfluous(each, source, now) or _adopted(each, source, adopted)]
-    return sorted(going, key=lambda each: (not _same_synthesis(each, source), each.name))
+        `adopted` is the source name whose history this synthesis took over, or empty. What is terminating goes
+        by itself.
+        """
+        return [
+            each
+            for each in self.stored
+            if each.name not in names
+            and not each.terminating
+            and (_superfluous(each, source, now) or _adopted(each, source, adopted))
+        ]
+
+
+def keeps_evidence(composition: Composition) -> bool:
+    """Whether nothing may be replaced yet: after InventoryInvalid the evidence stays for one synthesis."""
+    decision = composition.current.recovery if composition.current else None
+    return decision is not None and decision.reason == Reason.INVENTORY_INVALID
 
 
 def _superfluous(each: Stored, source: Source, now: datetime) -> bool:
@@ -68,13 +91,10 @@ def _superfluous(each: Stored, source: Source, now: datetime) -> bool:
 
 
 def _adopted(each: Stored, source: Source, adopted: str) -> bool:
+    """A later stamp is no history that was adopted: somebody has used the name since."""
     return (
         isinstance(each, StoredChunk)
         and bool(adopted)
         and each.source.composition == adopted
         and each.source.synthesized <= source.synthesized
     )
-
-
-def _same_synthesis(each: Stored, source: Source) -> bool:
-    return isinstance(each, StoredChunk) and each.source.synthesis_uuid == source.synthesis_uuid

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from eno.errors import InvalidInventory
-from eno.inventory.entries import Entry, chunk
+from eno.inventory.entries import CHUNK_LIMIT, Entry, chunk
 from eno.objects import GROUP, Composition, Metadata, ObjectView
 from eno.packing import fit_name
 from eno.times import format_time, parse_time
@@ -92,7 +92,10 @@ class UnusableChunk:
     name: str
     uid: str
     resource_version: str
+    terminating: bool
     defect: str
+    namespace: str
+    """The source namespace, if label, source namespace and synthesizer agree; else empty: whose it is is unknown."""
     composition: str
     """The source name as annotated, possibly empty."""
     suffix: str
@@ -131,9 +134,12 @@ def source_of(composition: Composition) -> Source:
     )
 
 
-def snapshot(source: Source, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """The Secrets of one snapshot, in chunk order, as they are created. Raises InventoryTooLarge."""
-    payloads = chunk(entries)
+def snapshot(source: Source, entries: Sequence[Entry], limit: int = CHUNK_LIMIT) -> list[dict[str, Any]]:
+    """The Secrets of one snapshot, in chunk order, as they are created: at most `limit` bytes of payload each.
+
+    Raises InventoryTooLarge.
+    """
+    payloads = chunk(entries, limit)
     lineage_id = lineage(source.namespace, source.synthesizer)
     common = {
         LINEAGE_KEY: lineage_id,
@@ -182,7 +188,9 @@ def read(secret: Mapping[str, Any]) -> StoredChunk | UnusableChunk | None:
             name=metadata.name,
             uid=metadata.uid,
             resource_version=metadata.resource_version,
+            terminating=metadata.deletion_timestamp is not None,
             defect=str(error),
+            namespace=_proven_namespace(metadata),
             composition=notes.get(_COMPOSITION, ""),
             suffix=metadata.name[len(shape["prefix"]) :],
         )
@@ -203,12 +211,14 @@ def read(secret: Mapping[str, Any]) -> StoredChunk | UnusableChunk | None:
 def difference(stored: Mapping[str, Any], intended: Mapping[str, Any]) -> str | None:
     """Why a Secret that has an intended chunk's name is not that chunk, or None when it is.
 
-    Labels and annotations that Sexton does not set do not count.
+    Labels and annotations that Sexton does not set do not count. An owner does: it would take the chunk with it.
     """
     found = ObjectView.from_json(stored).metadata
     wanted = ObjectView.from_json(intended).metadata
-    if found.deletion_timestamp is not None:
-        return "it is terminating"
+    if found.owner_references:
+        return "it has an owner"
+    if stored.get("immutable") is not True:
+        return "it is not immutable"
     if stored.get("type") != intended["type"]:
         return f"its type is {stored.get('type')}"
     for kind, ours, theirs in (
@@ -254,6 +264,12 @@ def _check_metadata(metadata: Metadata, shape: re.Match[str], source: Source, in
         raise ValueError(f"composition name {source.composition!r} does not match the Secret's name")
     if shape["digest"] and shape["digest"] != _uuid_digest(source.synthesis_uuid):
         raise ValueError("the synthesis UUID does not match the Secret's name")
+
+
+def _proven_namespace(metadata: Metadata) -> str:
+    namespace = metadata.annotations.get(_NAMESPACE, "")
+    proven = lineage(namespace, metadata.annotations.get(_SYNTHESIZER, "")) == metadata.labels[LINEAGE_KEY]
+    return namespace if proven else ""
 
 
 def _text(notes: Mapping[str, str], key: str) -> str:

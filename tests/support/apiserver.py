@@ -89,6 +89,7 @@ class ApiServer:
     ``ca_pem``       certificate that signed the server's own
     ``assets``       directory of the executables, ``kubectl`` among them
     ``directory``    scratch space, removed with the server
+    ``etcd_url``     ``http://127.0.0.1:<port>`` of the etcd below, its gRPC gateway included
     """
 
     kubeconfig: Path
@@ -100,6 +101,7 @@ class ApiServer:
     ca_pem: str = field(repr=False)
     assets: Path
     directory: Path
+    etcd_url: str
 
     def kubeconfig_for(self, token: str, path: Path) -> Path:
         """Write a kubeconfig that authenticates with ``token`` and return ``path``.
@@ -315,6 +317,7 @@ def _start(
             ca_pem=ca_pem,
             assets=assets,
             directory=directory,
+            etcd_url=etcd_url,
         )
         return server, processes, stack.pop_all()
 

@@ -85,17 +85,21 @@ def composition_json(
     annotations: Mapping[str, str] | None = None,
     current: Json | None = None,
     created: str = STAMP,
+    metadata: Mapping[str, Any] | None = None,
     **status: Any,
 ) -> Json:
-    """A Composition; `current`, `inFlightSynthesis=` and the like make up its status."""
+    """A Composition; `current`, `inFlightSynthesis=` and the like make up its status.
+
+    `metadata` holds whatever else the test wants there: labels, finalizers, a deletionTimestamp.
+    """
     opt_in = {OPT_IN_ANNOTATION: "true"} if opted_in else {}
-    metadata: Json = {"name": name, "namespace": namespace, "annotations": {**opt_in, **(annotations or {})}}
+    head: Json = {"name": name, "namespace": namespace, "annotations": {**opt_in, **(annotations or {})}}
     if uid is not None:
-        metadata |= {"uid": uid, "resourceVersion": "7", "creationTimestamp": created}
+        head |= {"uid": uid, "resourceVersion": "7", "creationTimestamp": created}
     return {
         "apiVersion": "eno.azure.io/v1",
         "kind": "Composition",
-        "metadata": metadata,
+        "metadata": {**head, **(metadata or {})},
         "spec": {"synthesizer": {"name": synthesizer}},
         "status": {**({"currentSynthesis": current} if current else {}), **status},
     }
@@ -111,11 +115,16 @@ def slice_json(
     manifests: Sequence[str | tuple[str, bool]] = (),
     *,
     namespace: str = NAMESPACE,
-    owner: str = "shop",
+    owner: str | None = "shop",
     uid: str | None = UID,
     states: Sequence[Json] | None = None,
+    stamp: str = "",
+    **metadata: Any,
 ) -> Json:
-    """A ResourceSlice; a manifest given as (text, True) is a tombstone."""
+    """A ResourceSlice; a manifest given as (text, True) is a tombstone, `stamp` is its synthesis UUID.
+
+    Without `owner` nobody controls it. `metadata` replaces whatever it names.
+    """
     resources = [(each, False) if isinstance(each, str) else each for each in manifests]
     body: Json = {
         "apiVersion": "eno.azure.io/v1",
@@ -134,10 +143,13 @@ def slice_json(
                     "uid": uid,
                     "controller": True,
                 }
-            ],
+            ]
+            if owner
+            else [],
+            **metadata,
         },
         "spec": {
-            "synthesisUUID": "",
+            "synthesisUUID": stamp,
             "resources": [{"manifest": text, **({"deleted": True} if gone else {})} for text, gone in resources],
         },
     }

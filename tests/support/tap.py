@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
+from eno.errors import SextonError
 from kube.cluster import PAGE_SIZE, Cluster, Json, JsonPatch, Page, Query, WatchEvent
 from kube.resources import EVENTS, Resource
 
@@ -33,6 +34,44 @@ class Call:
 
 
 Hook = Callable[[Call], None]
+
+
+def fail(error: SextonError, *, on: str, times: int = 1) -> Hook:
+    """A hook that answers the first calls of one kind with an error."""
+    left = [times]
+
+    def hook(call: Call) -> None:
+        if str(call) == on and left[0] > 0:
+            left[0] -= 1
+            raise error
+
+    return hook
+
+
+def once(action: Callable[[], object], *, on: str) -> Hook:
+    """A hook that lets something else happen around the first call of one kind."""
+    done: list[bool] = []
+
+    def hook(call: Call) -> None:
+        if str(call) == on and not done:
+            done.append(True)
+            action()
+
+    return hook
+
+
+def at(step: int, action: Callable[[], object]) -> Hook:
+    """A hook that lets something else happen before call number `step`, counted from 0; Events do not count."""
+    seen = [0]
+
+    def hook(call: Call) -> None:
+        if call.resource is EVENTS:
+            return
+        seen[0] += 1
+        if seen[0] == step + 1:
+            action()
+
+    return hook
 
 
 @dataclass
@@ -75,7 +114,7 @@ class Tap:
         self._end(call)
         return reply
 
-    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Iterator[WatchEvent]:
+    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Generator[WatchEvent]:
         self._begin(Call("watch", query.resource, query.namespace))
         return self.inner.watch(query, resource_version=resource_version, timeout_seconds=timeout_seconds)
 

@@ -14,14 +14,25 @@ from devcluster.__main__ import load_definitions
 from devcluster.direct import DirectCluster
 from devcluster.store import Store
 from eno.inventory.entries import Entry
+from eno.inventory.secrets import lineage
 from eno.objects import Composition, ResourceSlice
 from kube.cluster import Query, list_all
 from kube.resources import COMPOSITIONS, EVENTS, NAMESPACES, RESOURCE_SLICES, SECRETS, Resource
-from runtime.messages import RecoverMessage, TaskName, parse
+from runtime.messages import (
+    CleanupMessage,
+    GateMessage,
+    Message,
+    RecordMessage,
+    RecoverMessage,
+    RetireMessage,
+    TaskName,
+    parse,
+)
 from runtime.settings import Settings
 from tests.support.factories import (
     NAMESPACE,
     NOW,
+    SYNTHESIZER,
     UUID,
     Json,
     composition_json,
@@ -47,6 +58,20 @@ class Clock:
         self.now += timedelta(**delta)
 
 
+@dataclass
+class Counted:
+    """Counts corrections in memory: `workers.context.Corrections` by the clock of a test."""
+
+    clock: Clock
+    noted: dict[str, list[datetime]] = field(default_factory=dict)
+
+    def note(self, key: str) -> int:
+        """See `workers.context.Corrections`."""
+        recent = [each for each in self.noted.get(key, []) if self.clock.now - each < timedelta(minutes=1)]
+        self.noted[key] = [*recent, self.clock.now]
+        return len(self.noted[key])
+
+
 @cache
 def _empty_store() -> Store:
     store = Store(clock=lambda: NOW, seed="tests")
@@ -65,15 +90,25 @@ class World:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.up = DirectCluster(_empty_store().copy(clock=self.clock))
-        self.down = DirectCluster(_empty_store().copy(clock=self.clock))
+        self.corrections = Counted(self.clock)
+        self._use(_empty_store(), _empty_store())
+
+    def fork(self) -> World:
+        """An independent world with the same objects; the clock is shared."""
+        twin = World(self.clock, self.settings)
+        twin._use(self.up.store, self.down.store)
+        return twin
+
+    def _use(self, upstream: Store, downstream: Store) -> None:
+        self.up = DirectCluster(upstream.copy(clock=self.clock))
+        self.down = DirectCluster(downstream.copy(clock=self.clock))
         self.upstream = Tap(self.up)
         self.downstream = Tap(self.down)
 
     @property
     def context(self) -> Context:
         """What handlers are called with."""
-        return Context(self.upstream, self.downstream, self.clock, self.load_settings())
+        return Context(self.upstream, self.downstream, self.clock, self.load_settings(), self.corrections)
 
     def load_settings(self) -> Settings:
         """Recovery enabled in NAMESPACE, with whatever the test changes."""
@@ -95,11 +130,11 @@ class World:
         return self.composition(name)
 
     def add_slice(
-        self, name: str, manifests: Sequence[str | tuple[str, bool]] = (), *, owner: str = "shop", **fields: Any
+        self, name: str, manifests: Sequence[str | tuple[str, bool]] = (), *, owner: str | None = "shop", **fields: Any
     ) -> ResourceSlice:
-        """Create a slice that the owner, if it exists, controls."""
+        """Create a slice that the owner, if it exists, controls; `uid` is another owner's."""
         uids = [item["metadata"]["uid"] for item in self.all(COMPOSITIONS) if item["metadata"]["name"] == owner]
-        body = slice_json(name, manifests, owner=owner, uid=uids[0] if uids else "gone", **fields)
+        body = slice_json(name, manifests, owner=owner, **{"uid": uids[0] if uids else "gone", **fields})
         for key in ("uid", "resourceVersion"):
             del body["metadata"][key]
         created = self.up.create(RESOURCE_SLICES, NAMESPACE, body)
@@ -162,6 +197,24 @@ class World:
 
 def recover_message(composition: Composition, uuid: str = UUID, **fields: Any) -> RecoverMessage:
     """The message that the watcher would send."""
+    message = _about(TaskName.RECOVER, composition, uuid, fields)
+    assert isinstance(message, RecoverMessage)
+    return message
+
+
+def record_message(composition: Composition, uuid: str = UUID, **fields: Any) -> RecordMessage:
+    """The message that the watcher would send."""
+    message = _about(TaskName.RECORD, composition, uuid, fields)
+    assert isinstance(message, RecordMessage)
+    return message
+
+
+def retire_message(namespace: str = NAMESPACE, synthesizer: str = SYNTHESIZER) -> RetireMessage:
+    """The message that the watcher would send."""
+    return RetireMessage(namespace=namespace, lineage=lineage(namespace, synthesizer))
+
+
+def _about(task: TaskName, composition: Composition, uuid: str, fields: Mapping[str, Any]) -> Message:
     payload = {
         "namespace": composition.namespace,
         "name": composition.name,
@@ -169,6 +222,19 @@ def recover_message(composition: Composition, uuid: str = UUID, **fields: Any) -
         "synthesis_uuid": uuid,
         **fields,
     }
-    message = parse(TaskName.RECOVER, payload)
-    assert isinstance(message, RecoverMessage)
+    return parse(task, payload)
+
+
+def gate_message(composition: Composition, uuid: str = UUID, **fields: Any) -> GateMessage:
+    """The message that the watcher would send."""
+    message = _about(TaskName.GATE, composition, uuid, fields)
+    assert isinstance(message, GateMessage)
+    return message
+
+
+def cleanup_message(*slices: str, uid: str, uuid: str = UUID, name: str = "shop", **fields: Any) -> CleanupMessage:
+    """The message that the watcher would send about slices whose owner has this name and UID."""
+    payload = {"namespace": NAMESPACE, "name": name, "uid": uid, "synthesis_uuid": uuid, "slices": slices, **fields}
+    message = parse(TaskName.CLEANUP, payload)
+    assert isinstance(message, CleanupMessage)
     return message

@@ -6,13 +6,12 @@ Specification 05.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from datetime import datetime
 
-from eno.decision import superseded
-from eno.errors import Conflict, Invalid, NotFound, ServerError, StartOver
-from eno.objects import CLEANUP_FINALIZER, Composition, ResourceSlice
-from eno.retention import Case, Delete, Fate, Keep, Release, slice_fate
+from eno.errors import Conflict, Invalid, MalformedObject, NotFound, ServerError, StartOver
+from eno.objects import CLEANUP_FINALIZER, ResourceSlice
+from eno.retention import Asked, Case, Delete, Fate, Keep, Release, slice_fate
 from kube import guards
 from kube.cluster import Json
 from kube.resources import RESOURCE_SLICES
@@ -21,6 +20,8 @@ from workers.attempts import persistently
 from workers.context import Context
 from workers.freshness import read
 from workers.outcome import Kind, Outcome
+
+log = logging.getLogger(__name__)
 
 
 def cleanup(message: CleanupMessage, context: Context) -> Outcome:
@@ -32,11 +33,10 @@ def cleanup(message: CleanupMessage, context: Context) -> Outcome:
 
 
 def _attempt(message: CleanupMessage, context: Context) -> Outcome:
-    scope = context.settings.scope
-    if scope.composition_namespace not in ("", message.namespace):
-        return Outcome(Kind.NOT_IN_SCOPE, f"namespace {message.namespace} is outside {scope.composition_namespace}")
-    fates = [fate for name in message.slices if (fate := _look(name, message, context)) is not None]
-    return _summary(fates)
+    namespace = context.settings.scope.composition_namespace
+    if namespace not in ("", message.namespace):
+        return Outcome(Kind.NOT_IN_SCOPE, f"namespace {message.namespace} is outside {namespace}")
+    return _summary([fate for name in message.slices if (fate := _look(name, message, context)) is not None])
 
 
 def _look(name: str, message: CleanupMessage, context: Context) -> Fate | None:
@@ -45,42 +45,30 @@ def _look(name: str, message: CleanupMessage, context: Context) -> Fate | None:
         obj = context.upstream.get(RESOURCE_SLICES, message.namespace, name)
     except NotFound:
         return None
-    each = ResourceSlice.from_json(obj)
-    fate = _fate(each, message, context)
+    try:
+        each = ResourceSlice.from_json(obj)
+        fate = slice_fate(_case(each, message, context))
+    except MalformedObject as error:
+        # What cannot be read is in doubt, and must not keep the others from being looked at.
+        return _told(name, Keep(f"it cannot be judged: {error.summary}"), message, logging.WARNING)
     if isinstance(fate, Release):
         _release(obj, each, context)
     elif isinstance(fate, Delete):
         _delete(each, context)
-    return fate
+    return _told(name, fate, message, logging.WARNING if each.owner is None else logging.INFO)
 
 
-def _fate(each: ResourceSlice, message: CleanupMessage, context: Context) -> Fate:
-    """The live view decides; where it differs from what the watcher saw, the slice is kept."""
-    owner = each.owner
-    if (owner.uid if owner else "") != message.uid:
-        return Keep("it has another owner than the watcher saw")
-    composition = _composition(owner.name, message, context) if owner else None
-    scope = context.settings.scope
-    if composition is not None:
-        outside = scope.outside_watch(composition)
-        if outside:
-            return Keep(f"out of scope: {outside}")
-        if composition.uid == message.uid and superseded(composition, message.uid, message.synthesis_uuid):
-            return Keep("the watcher saw another synthesis")
-    return slice_fate(
-        Case(
-            slice=each,
-            composition=composition,
-            now=context.clock(),
-            infer_required=context.settings.infer_required,
-            scope_is_proven=composition is not None or not scope.label_selector,
-        )
+def _case(each: ResourceSlice, message: CleanupMessage, context: Context) -> Case:
+    """The composition is read after the slice, so it is never older than the slice that it is asked about."""
+    live = read(context.upstream, message.namespace, each.owner.name) if each.owner else None
+    return Case(
+        slice=each,
+        composition=live.composition if live else None,
+        now=context.clock(),
+        scope=context.settings.scope,
+        asked=Asked(message.uid, message.synthesis_uuid),
+        infer_required=context.settings.infer_required,
     )
-
-
-def _composition(name: str, message: CleanupMessage, context: Context) -> Composition | None:
-    live = read(context.upstream, message.namespace, name)
-    return live.composition if live else None
 
 
 def _release(obj: Json, each: ResourceSlice, context: Context) -> None:
@@ -120,10 +108,16 @@ def _changed(
     return StartOver("it has changed since it was read", where=f"resourceslice {each.title}")
 
 
+def _told(name: str, fate: Fate, message: CleanupMessage, level: int) -> Fate:
+    verb = type(fate).__name__.lower()
+    log.log(level, fate.reason, extra={"action": f"slice-{verb}", "slice": name, **message.log_context()})
+    return fate
+
+
 def _summary(fates: list[Fate]) -> Outcome:
     counts = Counter(f"{type(fate).__name__.lower()}: {fate.reason}" for fate in fates)
     reason = "; ".join(f"{count} × {text}" for text, count in sorted(counts.items()))
-    waits: list[datetime] = [fate.until for fate in fates if isinstance(fate, Keep) and fate.until is not None]
+    waits = [fate.until for fate in fates if isinstance(fate, Keep) and fate.until is not None]
     if waits:
         return Outcome(Kind.WAITING, reason, min(waits))
     acted = any(not isinstance(fate, Keep) for fate in fates)

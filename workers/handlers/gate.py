@@ -1,31 +1,38 @@
 """gate: hold readiness until recovery has decided, aggregate slice states, ask for a resynthesis when one is due.
 
-The composition is read before the first slice and its resourceVersion is tested by the patch, so a verdict on
+The composition is read before the first slice and its resourceVersion is tested by every patch, so a verdict on
 older slices is never published beside a newer decision. Specification 03.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from datetime import timedelta
 
 from eno.decision import Decision, Reason, skipped_decision
-from eno.errors import NotFound, SextonError
+from eno.errors import MalformedObject, Retryable, SextonError
 from eno.objects import Composition, ResourceSlice
-from eno.readiness import Hole, Verdict, held, orphans, resynthesis, skips_slices, verdict
-from kube.resources import RESOURCE_SLICES
+from eno.readiness import (
+    Hole,
+    Verdict,
+    correction_pause,
+    held,
+    obstacles,
+    orphans,
+    resynthesis,
+    verdict,
+)
 from runtime.messages import GateMessage
-from runtime.settings import Aggregation
 from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
 from workers.freshness import Live, identity_stop, read
 from workers.outcome import Kind, Outcome
 from workers.publishing import publish, publish_readiness, request_resynthesis
+from workers.reading import read_states
 from workers.settlement import settle
 
-TOLERATED_CORRECTIONS = 2
-"""How often within a minute a foreign `ready` is cleared at once; from then on with growing pauses."""
+log = logging.getLogger(__name__)
 
 
 def gate(message: GateMessage, context: Context) -> Outcome:
@@ -48,73 +55,78 @@ def _attempt(message: GateMessage, context: Context) -> Outcome:
     skipped = skipped_decision(composition, enabled=scope.recovery_enabled, recovery_namespace=scope.recovery_namespace)
     if skipped is not None:
         return _skip(live, skipped, context)
-    if not _aggregated(composition, context.settings.aggregation):
-        return Outcome(Kind.UNCHANGED, "aggregated by somebody else")
-    current = composition.current
-    if current is None or current.synthesized is None:
-        return Outcome(Kind.UNCHANGED, "not synthesized")
-    if held(composition) and (current.ready is not None or current.reconciled is not None):
+    if held(composition) and _claims_readiness(composition):
         return _correct(live, message, context)
-    return _aggregate(live, message, context)
-
-
-def _aggregated(composition: Composition, setting: Aggregation) -> bool:
-    """Whether Sexton takes the place of Eno's slice status controller for this composition."""
-    return setting is Aggregation.ALL or (setting is Aggregation.OPTED_IN and composition.opted_in)
+    return _aggregate(live, context)
 
 
 def _skip(live: Live, reason: Reason, context: Context) -> Outcome:
+    composition = live.composition
+    if composition.current is None or not composition.current.uuid:
+        # No decision can be bound to it, so nothing will ever release its gate.
+        publish_readiness(context.upstream, live, Verdict(None, None))
+        raise MalformedObject("status.currentSynthesis.uuid is empty", where=f"composition {composition.title}")
     published = publish(context.upstream, live, Decision(reason))
     _announce(published, EventType.NORMAL, reason, "Readiness does not wait for tombstone recovery.", context)
     return Outcome(Kind.DONE, reason)
 
 
+def _claims_readiness(composition: Composition) -> bool:
+    current = composition.current
+    return current is not None and (current.ready is not None or current.reconciled is not None)
+
+
 def _correct(live: Live, message: GateMessage, context: Context) -> Outcome:
-    """Clear what somebody else set on an undecided composition (P2), and do not fight over it at full speed."""
+    """Clear what somebody else set on an undecided composition (P2).
+
+    Raises Retryable from the third time on, which keeps the key back for a growing pause: unlike a wait, that
+    pause is not cut short when the object changes, as it does whenever the other side sets it again.
+    """
     publish_readiness(context.upstream, live, Verdict(None, None))
-    times = context.corrections.note(message.key)
-    if times <= TOLERATED_CORRECTIONS:
+    pause = correction_pause(context.corrections.note(message.key))
+    if pause is None:
         return Outcome(Kind.DONE, "cleared a foreign readiness")
     text = "Something else keeps setting ready or reconciled before tombstone recovery has decided."
+    log.warning(text, extra={"action": "readiness-contested", **message.log_context()})
     _announce(live, EventType.WARNING, "ReadinessContested", text, context)
-    pause = timedelta(seconds=min(2.0 ** (times - TOLERATED_CORRECTIONS), 60.0))
-    return Outcome(Kind.WAITING, "a foreign readiness keeps coming back", context.clock() + pause)
+    raise Retryable(
+        "something else keeps setting ready or reconciled",
+        where=f"composition {live.composition.title}",
+        hint="let only one aggregator run; the admission policy in deploy/ refuses the other",
+        retry_after=pause.total_seconds(),
+    )
 
 
-def _aggregate(live: Live, message: GateMessage, context: Context) -> Outcome:
-    composition, now = live.composition, context.clock()
-    slices = _read_states(composition, context)
-    found = verdict(composition, slices, now)
-    published = live
-    if found is not None:
-        if found.reconciled is not None and composition.current and composition.current.reconciled is None:
-            _settle(live, slices, context)
-        published = publish_readiness(context.upstream, live, found)
-    recovers = context.settings.scope.outside_recovery(composition) is None
-    wanted = resynthesis(composition, slices, now, recovers=recovers)
+def _aggregate(live: Live, context: Context) -> Outcome:
+    composition, scope, now = live.composition, context.settings.scope, context.clock()
+    if composition.current is None or composition.current.synthesized is None:
+        return Outcome(Kind.UNCHANGED, "not synthesized")
+    aggregates = scope.aggregates(opted_in=composition.opted_in)
+    if not aggregates and not held(composition):
+        return Outcome(Kind.UNCHANGED, "aggregated by somebody else")
+    slices = read_states(context.upstream, composition)
+    published = _publish(live, slices, context) if aggregates else live
+    recovers = scope.outside_recovery(composition) is None
+    wanted = resynthesis(published.composition, slices, now, recovers=recovers)
     if wanted is not None and wanted.at is not None:
         return Outcome(Kind.WAITING, wanted.why, wanted.at)
     if wanted is not None:
-        return _resynthesize(message, slices, recovers, context)
-    return Outcome(Kind.UNCHANGED if published is live else Kind.DONE, "aggregated")
+        request_resynthesis(context.upstream, published)
+        _announce(published, EventType.NORMAL, "ResynthesisRequested", f"Resynthesis requested: {wanted.why}.", context)
+        return Outcome(Kind.DONE, f"resynthesis requested: {wanted.why}")
+    why = "; ".join(obstacles(published.composition, slices)[:3])
+    return Outcome(Kind.UNCHANGED if published is live else Kind.DONE, why or "nothing holds readiness back")
 
 
-def _read_states(composition: Composition, context: Context) -> list[ResourceSlice | Hole]:
-    """Every slice of the current synthesis, in order; only a live 404 counts as missing (P9)."""
-    if composition.current is None or skips_slices(composition):
-        return []
-    found: list[ResourceSlice | Hole] = []
-    for name in dict.fromkeys(composition.current.slice_names):
-        if name is None:
-            found.append(Hole.NAMELESS)
-            continue
-        try:
-            obj = context.upstream.get(RESOURCE_SLICES, composition.namespace, name)
-        except NotFound:
-            found.append(Hole.MISSING)
-        else:
-            found.append(ResourceSlice.from_json(obj))
-    return found
+def _publish(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context) -> Live:
+    """Publish the verdict, if there is one, and return the composition as it is then."""
+    found = verdict(live.composition, slices, context.clock())
+    if found is None:
+        return live
+    current = live.composition.current
+    if found.reconciled is not None and current is not None and current.reconciled is None:
+        _settle(live, slices, context)
+    return publish_readiness(context.upstream, live, found)
 
 
 def _settle(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context) -> None:
@@ -130,21 +142,6 @@ def _settle(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context
         if orphans(live.composition):
             raise
         _announce(live, EventType.WARNING, "InventoryNotSettled", error.summary, context)
-
-
-def _resynthesize(
-    message: GateMessage, slices: Sequence[ResourceSlice | Hole], recovers: bool, context: Context
-) -> Outcome:
-    """Ask once, after a fresh look that the composition still calls for it."""
-    fresh = read(context.upstream, message.namespace, message.name)
-    if fresh is None or identity_stop(fresh, message) is not None:
-        return Outcome(Kind.SUPERSEDED, "gone or replaced before a resynthesis was requested")
-    wanted = resynthesis(fresh.composition, slices, context.clock(), recovers=recovers)
-    if wanted is None:
-        return Outcome(Kind.SUPERSEDED, "a resynthesis is not called for any more")
-    request_resynthesis(context.upstream, fresh)
-    _announce(fresh, EventType.NORMAL, "ResynthesisRequested", f"Resynthesis requested: {wanted.why}.", context)
-    return Outcome(Kind.DONE, f"resynthesis requested: {wanted.why}")
 
 
 def _announce(live: Live, kind: EventType, reason: str, text: str, context: Context) -> None:

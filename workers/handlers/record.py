@@ -7,14 +7,23 @@ Specification 04.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from eno.decision import Reason, adopted_source
-from eno.errors import AlreadyExists, StartOver, Terminal
-from eno.identity import Head
-from eno.inventory.entries import build
-from eno.inventory.replacement import Inventory, Stored, replaced
-from eno.inventory.secrets import INVENTORY_NAMESPACE, Source, difference, snapshot, source_of
+from eno.decision import adopted_source
+from eno.errors import AlreadyExists, InvalidInventory, NotFound, Retryable, StartOver, Terminal
+from eno.inventory.entries import Entry, build
+from eno.inventory.replacement import Inventory, Stored, keeps_evidence
+from eno.inventory.secrets import (
+    INVENTORY_NAMESPACE,
+    Source,
+    StoredChunk,
+    difference,
+    lineage,
+    snapshot,
+    source_of,
+)
+from eno.inventory.selection import Snapshot
 from eno.objects import Composition
 from eno.tombstones import manifests
 from kube.cluster import Json
@@ -24,7 +33,7 @@ from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
 from workers.freshness import Live, identity_stop, read, record_stop
-from workers.inventories import delete_secret
+from workers.inventories import delete_secret, list_metadata
 from workers.outcome import Kind, Outcome
 from workers.reading import list_inventory, read_slices
 
@@ -41,31 +50,10 @@ def _attempt(message: RecordMessage, context: Context) -> Outcome:
     live = _fresh(message, context)
     if isinstance(live, Outcome):
         return live
-    composition = live.composition
-    source = source_of(composition)
-    inventory = Inventory.of(list_inventory(context.downstream, composition))
-    stored = inventory.complete(source)
-    if stored is not None:
-        names = [each.name for each in stored.chunks]
-        going = _going(composition, inventory, source, names, context)
-        if not going:
-            return Outcome(Kind.UNCHANGED, "recorded already")
-    else:
-        _refuse_stale(inventory, source, composition, context)
-        intended = snapshot(source, build((head, False) for head in _desired(composition, context)))
-        stopped = _create(intended, composition, message, context)
-        if stopped is not None:
-            return stopped
-        listed = list_inventory(context.downstream, composition)
-        _verify(intended, listed, composition)
-        names = [secret["metadata"]["name"] for secret in intended]
-        going = _going(composition, Inventory.of(listed), source, names, context)
-    return _clear(going, message, context) or Outcome(Kind.DONE, f"recorded in {len(names)} Secrets")
-
-
-def _desired(composition: Composition, context: Context) -> Sequence[Head]:
-    """The heads of everything desired; every manifest must parse, the others too."""
-    return manifests(read_slices(context.upstream, composition)).desired
+    try:
+        return _Recording(live.composition, source_of(live.composition), message, context).carry_out()
+    except _Overtaken as error:
+        return Outcome(Kind.SUPERSEDED, error.what)
 
 
 def _fresh(message: RecordMessage, context: Context) -> Live | Outcome:
@@ -77,75 +65,131 @@ def _fresh(message: RecordMessage, context: Context) -> Live | Outcome:
     return record_stop(live, context.settings.scope) or live
 
 
-def _refuse_stale(inventory: Inventory, source: Source, composition: Composition, context: Context) -> None:
-    """Raises Terminal when a complete snapshot of this name was made later than this synthesis."""
-    later = inventory.later(source, context.clock())
-    if later is None:
-        return
-    text = f"a later inventory of {source.composition} is stored: Secret {later.chunks[0].name}"
-    _warn(composition, "InventoryStale", text, context)
-    raise Terminal(text, where=f"record {composition.title}", hint="sexton inventory verify shows both")
+class _Overtaken(Terminal):
+    """Raised before a write that the composition does not call for any more. Never leaves this module."""
 
 
-def _create(
-    intended: Sequence[Json], composition: Composition, message: RecordMessage, context: Context
-) -> Outcome | None:
-    """Create each chunk after a fresh look. Raises Terminal when something else has a chunk's name."""
-    for secret in intended:
-        fresh = _fresh(message, context)
-        if isinstance(fresh, Outcome):
-            return Outcome(Kind.SUPERSEDED, fresh.reason)
-        try:
-            context.downstream.create(SECRETS, INVENTORY_NAMESPACE, secret)
-        except AlreadyExists:
-            _accept_existing(secret, composition, context)
-    return None
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """One attempt, with the composition as it was read first."""
 
+    composition: Composition
+    source: Source
+    message: RecordMessage
+    context: Context
 
-def _accept_existing(secret: Json, composition: Composition, context: Context) -> None:
-    name = secret["metadata"]["name"]
-    different = difference(context.downstream.get(SECRETS, INVENTORY_NAMESPACE, name), secret)
-    if different is None:
-        return
-    text = f"the name is taken and {different}"
-    _warn(composition, "InventoryConflict", f"Secret {INVENTORY_NAMESPACE}/{name}: {text}", context)
-    raise Terminal(
-        text, where=f"Secret {INVENTORY_NAMESPACE}/{name}", hint="delete that Secret if nothing else needs it"
-    )
+    def carry_out(self) -> Outcome:
+        """List → create → list again and verify → delete what is replaced."""
+        lineage_id = lineage(self.source.namespace, self.source.synthesizer)
+        listed = Inventory.of(list_metadata(self.context.downstream, lineage_id))
+        stored = listed.complete(self.source)
+        if stored is not None and not self._replaced(listed, _names(stored)):
+            return Outcome(Kind.UNCHANGED, "recorded already")
+        self._refuse_stale(listed)
+        entries = self._entries()
+        if stored is None:
+            intended = snapshot(self.source, entries)
+            self._create(intended)
+            names = [secret["metadata"]["name"] for secret in intended]
+        else:
+            names = _names(stored)
+        inventory = Inventory.of(list_inventory(self.context.downstream, self.composition))
+        self._verify(inventory, names, entries)
+        self._delete(self._replaced(inventory, names))
+        return Outcome(Kind.DONE, f"recorded in {len(names)} Secrets")
 
+    def _entries(self) -> list[Entry]:
+        """What is to be remembered. Every manifest must parse, the others too: what is unknown may be owned."""
+        desired = manifests(read_slices(self.context.upstream, self.composition)).desired
+        return build((head, False) for head in desired)
 
-def _verify(intended: Sequence[Json], listed: Sequence[Json], composition: Composition) -> None:
-    """Raises StartOver unless every chunk stands in the list as it was intended."""
-    found = {secret["metadata"]["name"]: secret for secret in listed}
-    for secret in intended:
+    def _refuse_stale(self, inventory: Inventory) -> None:
+        """Raises Terminal when a complete snapshot of this name was made later than this synthesis."""
+        later = inventory.later(self.source, self.context.clock())
+        if later is not None:
+            text = f"a later inventory of {self.source.composition} is stored: Secret {later.chunks[0].name}"
+            raise self._refused("InventoryStale", text, "sexton inventory verify shows both")
+
+    def _create(self, intended: Sequence[Json]) -> None:
+        """Create each chunk after a fresh look. Raises Terminal when something else has a chunk's name."""
+        for secret in intended:
+            self._look_again()
+            try:
+                self.context.downstream.create(SECRETS, INVENTORY_NAMESPACE, secret)
+            except AlreadyExists as error:
+                self._accept(secret, error)
+
+    def _accept(self, secret: Json, error: AlreadyExists) -> None:
+        """Take the Secret that has a chunk's name for the chunk, if it is. It is neither overwritten nor deleted."""
         name = secret["metadata"]["name"]
-        if name not in found or difference(found[name], secret) is not None:
-            raise StartOver(f"Secret {name} is not as it was written", where=f"record {composition.title}")
+        place = f"Secret {INVENTORY_NAMESPACE}/{name}"
+        try:
+            existing = self.context.downstream.get(SECRETS, INVENTORY_NAMESPACE, name)
+        except NotFound:
+            raise StartOver("it was deleted meanwhile", where=place) from error
+        if existing["metadata"].get("deletionTimestamp"):
+            raise Retryable("it is terminating", where=place) from error
+        different = difference(existing, secret)
+        if different is not None:
+            text = f"{place}: the name is taken and {different}"
+            raise self._refused("InventoryConflict", text, "delete that Secret if nothing else needs it") from error
 
+    def _verify(self, inventory: Inventory, names: Collection[str], entries: Sequence[Entry]) -> None:
+        """Raises Terminal when another inventory stands in the place of ours, StartOver when it is not complete."""
+        stored = inventory.complete(self.source)
+        if stored is None:
+            self._make_room(inventory, names)
+            raise StartOver("the snapshot is not complete", where=f"record {self.composition.title}")
+        try:
+            same = stored.entries() == entries
+        except InvalidInventory as error:
+            raise self._refused("InventoryConflict", error.summary, "delete that Secret") from error
+        if not same:
+            text = f"Secret {stored.chunks[0].name} does not list what the synthesis owns"
+            raise self._refused("InventoryConflict", text, "sexton inventory verify explains it")
 
-def _going(
-    composition: Composition, inventory: Inventory, source: Source, names: Sequence[str], context: Context
-) -> Sequence[Stored]:
-    """What the complete snapshot replaces. After InventoryInvalid the evidence stays for one synthesis."""
-    current = composition.current
-    if current is None or (current.recovery is not None and current.recovery.reason == Reason.INVENTORY_INVALID):
-        return ()
-    adopted = adopted_source(current)
-    if adopted and read(context.upstream, composition.namespace, adopted) is not None:
-        # Somebody has that name again, and with it that history.
-        adopted = ""
-    return replaced(inventory, source, names, adopted, context.clock())
+    def _make_room(self, inventory: Inventory, names: Collection[str]) -> None:
+        """Delete what keeps the snapshot from being complete, and nothing else."""
+        rivals = inventory.rivals(self.source, names)
+        going = [each for each in self._replaced(inventory, names) if each in rivals]
+        staying = [each for each in rivals if not each.terminating and each not in going]
+        if staying:
+            text = f"Secret {staying[0].name} claims to be of the same synthesis"
+            raise self._refused("InventoryConflict", text, "delete that Secret if nothing else needs it")
+        self._delete(going)
 
+    def _replaced(self, inventory: Inventory, names: Collection[str]) -> list[Stored]:
+        """What the snapshot replaces. After InventoryInvalid the evidence stays for one synthesis."""
+        if keeps_evidence(self.composition):
+            return []
+        adopted = adopted_source(self.composition.current) if self.composition.current else ""
+        if adopted not in {each.source.composition for each in inventory.sound} or self._in_use(adopted):
+            adopted = ""
+        return inventory.replaced(self.source, names, adopted, self.context.clock())
 
-def _clear(going: Sequence[Stored], message: RecordMessage, context: Context) -> Outcome | None:
-    """Delete each after a fresh look. Raises StartOver when one has changed since it was listed."""
-    for each in going:
-        fresh = _fresh(message, context)
+    def _delete(self, going: Iterable[Stored]) -> None:
+        """Delete each after a fresh look. Raises StartOver when one has changed since it was listed."""
+        for each in going:
+            if isinstance(each, StoredChunk) and self._in_use(each.source.composition):
+                raise StartOver("its composition exists again", where=f"Secret {each.name}")
+            self._look_again()
+            delete_secret(each, self.context)
+
+    def _in_use(self, name: str) -> bool:
+        """Whether another composition has that name (again), and with it that history."""
+        return name != self.composition.name and read(self.context.upstream, self.source.namespace, name) is not None
+
+    def _look_again(self) -> None:
+        """Raises _Overtaken unless everything that called for this record still holds (P5)."""
+        fresh = _fresh(self.message, self.context)
         if isinstance(fresh, Outcome):
-            return Outcome(Kind.SUPERSEDED, fresh.reason)
-        delete_secret(each, context)
-    return None
+            raise _Overtaken(fresh.reason)
+
+    def _refused(self, reason: str, text: str, hint: str) -> Terminal:
+        """The error of a recording that stays refused, announced on the composition."""
+        announce(self.context.upstream, self.composition, EventType.WARNING, reason, text, self.context.clock())
+        return Terminal(text, where=f"record {self.composition.title}", hint=hint)
 
 
-def _warn(composition: Composition, reason: str, text: str, context: Context) -> None:
-    announce(context.upstream, composition, EventType.WARNING, reason, text, context.clock())
+def _names(stored: Snapshot) -> list[str]:
+    return [each.name for each in stored.chunks]

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from eno.errors import Conflict, Invalid, NotFound, ServerError, StartOver
-from eno.inventory.secrets import INVENTORY_NAMESPACE, LINEAGE_KEY
-from eno.objects import Composition
+from eno.inventory.secrets import INVENTORY_NAMESPACE
+from eno.objects import Composition, ObjectView
 from eno.retirement import UNCLAIMED_SINCE_ANNOTATION, Group, Holding, Steps, claimed, groups, steps
+from eno.scope import Scope
 from eno.times import format_time
 from kube import guards
-from kube.cluster import Json, JsonPatch, Query, list_all
+from kube.cluster import JsonPatch, Query, list_all
 from kube.resources import COMPOSITIONS, SECRETS
 from runtime.messages import RetireMessage
 from workers.attempts import persistently
 from workers.context import Context
-from workers.inventories import delete_secret
+from workers.inventories import delete_secret, list_metadata
 from workers.outcome import Kind, Outcome
 
 
@@ -35,24 +36,28 @@ def retire(message: RetireMessage, context: Context) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Claimants:
-    """The compositions that could claim, from one complete list, and the time by the more careful clock."""
+    """The compositions that could claim, from one complete list, and what time it is at the earliest and latest.
+
+    Our clock and the API server's need not agree. What is judged by the earlier of them and marked with the
+    later goes too late at worst, whichever of them was set ahead or back.
+    """
 
     compositions: list[Composition]
-    now: datetime
+    earliest: datetime
+    latest: datetime
 
 
 def _attempt(message: RetireMessage, context: Context) -> Outcome:
-    scope = context.settings.scope
-    if not scope.recovery_enabled or message.namespace != scope.recovery_namespace:
+    if not _in_scope(message.namespace, context.settings.scope):
         return Outcome(Kind.NOT_IN_SCOPE, "outside the recovery scope")
-    found = groups(_secrets(message, context), message.namespace)
+    found = groups(list_metadata(context.downstream, message.lineage), message.namespace)
     if not found:
         return Outcome(Kind.UNCHANGED, "nothing is stored")
     claimants = _claimants(message, context)
     planned = [(group, _steps(group, message, claimants, context)) for group in found]
     for group, plan in planned:
         for holding in plan.mark:
-            _mark(holding, claimants.now, context)
+            _mark(holding, claimants.latest, context)
         for holding in plan.unmark:
             _unmark(holding, context)
         for holding in plan.delete:
@@ -60,31 +65,22 @@ def _attempt(message: RetireMessage, context: Context) -> Outcome:
     return _summary([plan for _, plan in planned])
 
 
-def _secrets(message: RetireMessage, context: Context) -> list[Json]:
-    """The lineage's Opaque Secrets, metadata only: what they list does not matter here."""
-    query = Query(
-        SECRETS,
-        INVENTORY_NAMESPACE,
-        label_selector=f"{LINEAGE_KEY}={message.lineage}",
-        field_selector="type=Opaque",
-        metadata_only=True,
-    )
-    return [{**item, "type": "Opaque"} for item in list_all(context.downstream, query).items]
+def _in_scope(namespace: str, scope: Scope) -> bool:
+    """Whether compositions of the namespace are recovered here. A lineage has no labels of its own to select by."""
+    watched = scope.composition_namespace in ("", namespace)
+    return scope.recovery_enabled and watched and namespace == scope.recovery_namespace
 
 
 def _claimants(message: RetireMessage, context: Context) -> _Claimants:
     listing = list_all(context.upstream, Query(COMPOSITIONS, message.namespace))
-    now = context.clock()
-    return _Claimants(
-        [Composition.from_json(item) for item in listing.items],
-        min(now, listing.date) if listing.date is not None else now,
-    )
+    clocks = [context.clock(), *([listing.date] if listing.date else [])]
+    return _Claimants([Composition.from_json(item) for item in listing.items], min(clocks), max(clocks))
 
 
 def _steps(group: Group, message: RetireMessage, claimants: _Claimants, context: Context) -> Steps:
     settings = context.settings
     claim = claimed(group, message.lineage, claimants.compositions, infer=settings.infer_required)
-    return steps(group, claim, claimants.now, settings.retirement_grace)
+    return steps(group, claim, claimants.earliest, settings.retirement_grace)
 
 
 def _mark(holding: Holding, now: datetime, context: Context) -> None:
@@ -97,15 +93,25 @@ def _unmark(holding: Holding, context: Context) -> None:
 
 
 def _patch(holding: Holding, operations: JsonPatch, context: Context) -> None:
+    """Patch a Secret as it was listed; one that is gone needs no mark. Raises StartOver when it has changed since."""
     try:
         context.downstream.json_patch(SECRETS, INVENTORY_NAMESPACE, holding.stored.name, operations)
     except NotFound:
         return
     except (Conflict, Invalid, ServerError) as error:
-        current = context.downstream.get(SECRETS, INVENTORY_NAMESPACE, holding.stored.name, metadata_only=True)
-        if current["metadata"]["resourceVersion"] == holding.stored.resource_version:
+        if _unchanged(holding, context):
             raise
         raise StartOver("it has changed since it was listed", where=f"Secret {holding.stored.name}") from error
+
+
+def _unchanged(holding: Holding, context: Context) -> bool:
+    """A failed `test` looks like a refusal by the schema (422), on older servers like a fault (500)."""
+    try:
+        obj = context.downstream.get(SECRETS, INVENTORY_NAMESPACE, holding.stored.name, metadata_only=True)
+    except NotFound:
+        return False
+    now = ObjectView.from_json(obj)
+    return (now.uid, now.resource_version) == (holding.stored.uid, holding.stored.resource_version)
 
 
 def _delete(holding: Holding, group: Group, message: RetireMessage, context: Context) -> None:

@@ -259,6 +259,28 @@ def test_a_file_that_cannot_be_used_is_named_in_one_line(tmp_path: Path, content
     assert caught.value.exit_code == 2
 
 
+REASONS: dict[str, tuple[Any, str]] = {
+    "an alias in a file that is fine otherwise": (
+        yaml.safe_dump(kubeconfig()) + "extra: [&a x, *a]\n",
+        "holds YAML aliases",
+    ),
+    "an alias bomb": (BOMB, "holds YAML aliases"),
+    "nesting in a file that is fine otherwise": (
+        yaml.safe_dump(kubeconfig()) + f"extra: {'[' * 60}{']' * 60}\n",
+        "nested too deeply",
+    ),
+    "a cluster without a server": (FILE_ERRORS["a cluster without a server"], "the cluster has no server"),
+    "an unknown user": (FILE_ERRORS["an unknown user"], "Expected object with name u"),
+    "a TLS switch that is text": (FILE_ERRORS["a TLS switch that is text"], "must be true or false"),
+}
+
+
+@pytest.mark.parametrize(("content", "reason"), REASONS.values(), ids=REASONS)
+def test_a_file_is_refused_for_the_right_reason(tmp_path: Path, content: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        load(write(tmp_path, content))
+
+
 def test_a_missing_file_is_named_with_what_to_do(tmp_path: Path) -> None:
     path = str(tmp_path / "missing")
     with pytest.raises(UsageError, match="no such file; give --kubeconfig") as caught:
@@ -378,6 +400,7 @@ def test_certificates_are_read_from_data_and_from_files(tmp_path: Path) -> None:
         assert connection.tls is not None
         assert connection.tls.verify_mode == ssl.CERT_REQUIRED
         assert connection.tls.check_hostname
+        assert not connection.tls.verify_flags & ssl.VERIFY_X509_STRICT
         assert [entry["serialNumber"] for entry in connection.tls.get_ca_certs()] == ["01"]
     assert load(write(tmp_path, as_data)).tls_server_name == "api.test"
 
@@ -393,6 +416,10 @@ def test_verification_is_off_only_where_the_file_says_so(tmp_path: Path) -> None
 TLS_ERRORS: dict[str, dict[str, Any]] = {
     "a key that does not fit": {"client-certificate-data": data("client.crt"), "client-key-data": data("server.key")},
     "a certificate without a key": {"client-certificate-data": data("client.crt")},
+    "a key with a passphrase": {
+        "client-certificate-data": data("client.crt"),
+        "client-key-data": data("encrypted.key"),
+    },
     "a key that is none": {"client-certificate-data": data("client.crt"), "client-key-data": "aGVsbG8="},
 }
 
@@ -510,13 +537,13 @@ PROXIES: dict[str, tuple[dict[str, str], str, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("environ", "server", "used"), PROXIES.values(), ids=PROXIES)
+@pytest.mark.parametrize(("environ", "url", "used"), PROXIES.values(), ids=PROXIES)
 def test_no_proxy_is_respected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], server: str, used: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], url: str, used: bool
 ) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    connection = load(write(tmp_path, kubeconfig(cluster={"server": server})))
+    connection = load(write(tmp_path, kubeconfig(cluster={"server": url})))
     assert connection.proxy == ("http://proxy:3128" if used else "")
 
 

@@ -1,9 +1,11 @@
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from eno.errors import BrokerUnavailable, Refused
-from runtime.claims import LONGEST_WAIT, Claim, Merged, Refused as RefusedClaim
+from runtime.claims import LONGEST_WAIT, Claim, Merged
+from runtime.claims import Refused as RefusedClaim
 from runtime.dispatch import Enqueued, Parked
 from tests.support.hints import NOW, Hints, message
 
@@ -221,13 +223,9 @@ def test_a_flush_at_any_moment_hurts_nothing(end: str) -> None:
 @pytest.mark.parametrize("moment", ["begin", "done", "fail", "park"])
 def test_without_redis_every_step_says_so(moment: str) -> None:
     hints = Hints()
-    claim = hints.begin(message("other")) if moment == "begin" else hints.begin(message())
+    steps: dict[str, Callable[[], object]] = {"begin": lambda: hints.claims.begin(message(), "d")}
+    claim = hints.begin(message("other"))
+    steps |= {"done": claim.done, "fail": claim.fail, "park": lambda: claim.park(Refused("patch", status=400))}
     hints.disconnect()
     with pytest.raises(BrokerUnavailable):
-        match moment:
-            case "begin":
-                hints.claims.begin(message(), "d")
-            case "park":
-                claim.park(Refused("patch", status=400))
-            case _:
-                getattr(claim, moment)()
+        steps[moment]()

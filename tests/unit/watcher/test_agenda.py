@@ -62,7 +62,7 @@ def test_the_last_instant_given_counts() -> None:
     agenda.look_at(B, None)
     assert agenda.take(NOW) is None
     assert agenda.take(NOW + SECOND) == Look(A, False)
-    assert agenda.later == 0
+    assert agenda.take(NOW + 2 * SECOND) is None
 
 
 def test_a_clock_that_is_set_back_stretches_no_wait() -> None:
@@ -77,7 +77,7 @@ def test_replaced_instants_do_not_pile_up() -> None:
     agenda.look_at(B, NOW + 4998 * SECOND)
     for second in range(5000):
         agenda.look_at(A, NOW + second * SECOND)
-    assert agenda.later == 2
+    assert len(agenda._heap) < 2048
     assert agenda.take(NOW + 4998 * SECOND) == Look(B, False)
     assert agenda.take(NOW + 4998 * SECOND) is None
     assert agenda.take(NOW + 4999 * SECOND) == Look(A, False)

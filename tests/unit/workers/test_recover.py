@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from eno.decision import RESYNTHESIS_OWED
 from eno.errors import (
     Invalid,
     MalformedObject,
@@ -22,7 +22,7 @@ from eno.errors import (
 )
 from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RESOURCE_SLICES, SECRETS
 from tests.support.factories import NAMESPACE, UUID, Json, decided, entry, manifest, patch_manifest, synthesis
-from tests.support.tap import Call
+from tests.support.tap import Call, Tap
 from tests.support.world import World, recover_message
 from workers.handlers.recover import recover
 from workers.outcome import Kind, Outcome
@@ -316,6 +316,7 @@ def test_a_failure_is_published_once_as_retriable_and_then_recovered_from(
         patches = [write for write in world.writes[before:] if write == "patch compositions/status"]
         assert len(patches) == expected, "a repeated error is no new write"
     assert [event for event in world.events() if event[0] == "Warning"] == [("Warning", reason, message)]
+    assert sum(str(call) == "create events" for call in world.upstream.calls) == 1
     assert run(world).kind is Kind.DONE
     assert world.decision() == decided()
     assert world.tombstones() == ["lost"]
@@ -493,6 +494,17 @@ def test_a_resynthesis_that_is_refused_is_not_requested(fields: dict[str, Any]) 
     assert "patch compositions" not in world.writes
 
 
+def test_a_resynthesis_is_not_requested_out_of_scope() -> None:
+    world = World()
+    announced = decided(message=RESYNTHESIS_OWED)
+    world.add_composition(current=synthesis(tombstoneRecoveryStatus=announced))
+    world.settings = {"enable_tombstone_recovery": False}
+    assert run(world).kind is Kind.NOT_IN_SCOPE
+    assert world.writes == []
+    world.settings = {}
+    assert run(world) == Outcome(Kind.DONE, "resynthesis requested")
+
+
 def mass(world: World) -> None:
     lost_history(world, owned=tuple(f"n{index:02}" for index in range(20)))
 
@@ -630,18 +642,53 @@ def test_a_refusal_by_the_schema_is_permanent_and_does_not_loop() -> None:
     assert decision["reason"] == "ErrUpdateResourceSlice"
 
 
-def test_a_crd_without_the_fields_is_terminal_with_the_line_that_fixes_it() -> None:
-    world = World()
-    lost_history(world)
+def _without_decision_fields(world: World) -> None:
     definition = world.up.get(CUSTOM_RESOURCE_DEFINITIONS, None, "compositions.eno.azure.io")
-    text = json.dumps(definition)
     properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
     for name in ("currentSynthesis", "inFlightSynthesis", "previousSynthesis"):
         del properties[name]["properties"]["tombstoneRecoveryStatus"]
-    assert json.dumps(definition) != text
     world.up.update(CUSTOM_RESOURCE_DEFINITIONS, None, "compositions.eno.azure.io", definition)
+
+
+class Lenient(Tap):
+    """A server from before `fieldValidation`: unknown fields are pruned in silence."""
+
+    def json_patch(self, *args: Any, strict: bool = False, **options: Any) -> Json:
+        del strict
+        return super().json_patch(*args, **options)
+
+
+@pytest.mark.parametrize("upstream", [Tap, Lenient], ids=["refuses unknown fields", "prunes unknown fields"])
+def test_a_crd_without_the_fields_is_terminal_with_the_line_that_fixes_it(upstream: type[Tap]) -> None:
+    world = World()
+    lost_history(world)
+    _without_decision_fields(world)
+    world.upstream = upstream(world.up)
     with pytest.raises(MissingCapability, match=r"kubectl apply -f deploy/crds"):
         run(world)
+
+
+def test_a_decision_is_published_under_tests_of_uid_version_and_current_uuid() -> None:
+    world = World()
+    lost_history(world)
+    patches: list[Any] = []
+
+    class Recording(Tap):
+        def json_patch(self, resource: Any, namespace: Any, name: Any, operations: Any, **options: Any) -> Json:
+            if options.get("subresource") == "status":
+                patches.append((list(operations), options))
+            return super().json_patch(resource, namespace, name, operations, **options)
+
+    world.upstream = Recording(world.up)
+    run(world)
+    ((operations, options),) = patches
+    assert options == {"subresource": "status", "strict": True}
+    assert [(each["op"], each["path"]) for each in operations] == [
+        ("test", "/metadata/uid"),
+        ("test", "/metadata/resourceVersion"),
+        ("test", "/status/currentSynthesis/uuid"),
+        ("add", "/status/currentSynthesis/tombstoneRecoveryStatus"),
+    ]
 
 
 def _overflow(world: World) -> str:
