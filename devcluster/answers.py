@@ -20,6 +20,7 @@ from devcluster.patches import (
     decode_merge_patch,
 )
 from devcluster.requests import (
+    BODY_LIMIT,
     Form,
     Request,
     decode_request_body,
@@ -28,6 +29,7 @@ from devcluster.requests import (
     refuse_duplicates,
     write_options,
 )
+from devcluster.restrictions import check_form, check_path, check_watch
 from devcluster.selectors import parse_selector
 from devcluster.statuses import (
     Refusal,
@@ -36,11 +38,10 @@ from devcluster.statuses import (
     internal,
     invalid,
     method_not_allowed,
-    not_found,
-    not_supported,
     page_not_found,
     resource_not_found,
     success,
+    too_large,
     unsupported_media_type,
 )
 from devcluster.store import Result, Store, WriteOptions
@@ -104,6 +105,8 @@ def error_line(refusal: Refusal) -> bytes:
 def answer(store: Store, request: Request) -> Answer | Stream:
     """Carry the request out. Never raises: refusals are answers."""
     try:
+        if len(request.body) > BODY_LIMIT:
+            raise too_large(f"limit is {BODY_LIMIT}")
         if request.target.group is None or not request.target.plural:
             return _informational(store, request)
         return _resource(store, request)
@@ -169,8 +172,8 @@ def _resource(store: Store, request: Request) -> Answer | Stream:
             served.custom and served.resource.group == target.group for served in store.kinds()
         )
         raise resource_not_found() if builtin else page_not_found()
-    _check_path(kind, request)
-    _check_form(form_of(request.accept), request.verb)
+    check_path(kind, request)
+    check_form(form_of(request.accept), request.verb)
     handlers: dict[str, Callable[[Store, Kind, Request], Answer | Stream]] = {
         "get": _get,
         "list": _list,
@@ -187,39 +190,6 @@ def _resource(store: Store, request: Request) -> Answer | Stream:
     return handler(store, kind, request)
 
 
-def _check_path(kind: Kind, request: Request) -> None:
-    """The answers to paths and methods that do not fit the resource. Custom resources answer differently."""
-    target, resource = request.target, kind.resource
-    across = resource.namespaced and target.namespace is None
-    if target.namespace is not None and not resource.namespaced:
-        raise page_not_found() if kind.custom else resource_not_found()
-    if kind.custom:
-        if across and (target.name or request.method == "POST"):
-            raise page_not_found()
-        if target.subresource and target.subresource not in kind.subresources:
-            raise not_found(resource, target.name)
-        if target.subresource and request.method in ("POST", "DELETE"):
-            raise not_supported(resource, {"POST": "create", "DELETE": "delete"}[request.method])
-        if not target.name and request.method in ("PUT", "PATCH"):
-            raise bad_request("name must be provided")
-        return
-    if target.subresource and target.subresource not in kind.subresources:
-        raise resource_not_found()
-    if across and target.name:
-        raise resource_not_found()
-    wrong = {"POST": bool(target.name) or across, "PUT": not target.name, "PATCH": not target.name}
-    if wrong.get(request.method) or (target.subresource and request.method in ("GET", "POST", "DELETE")):
-        raise method_not_allowed()
-
-
-def _check_form(form: Form, verb: str) -> None:
-    if form == "partial" and verb in ("list", "deletecollection"):
-        message = "you requested PartialObjectMetadata, but the requested object is a list"
-        raise Refusal(406, "NotAcceptable", message)
-    if form == "partial list" and verb not in ("list", "deletecollection"):
-        raise internal("content is not a list")
-
-
 def _get(store: Store, kind: Kind, request: Request) -> Answer:
     version = request.query.get("resourceVersion", "")
     if version:
@@ -234,6 +204,9 @@ def _get(store: Store, kind: Kind, request: Request) -> Answer:
 
 def _list(store: Store, kind: Kind, request: Request) -> Answer:
     form = form_of(request.accept)
+    if "sendInitialEvents" in request.query:
+        cause = forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        raise invalid("ListOptions", "meta.k8s.io", "", [cause])
     found = list_objects(store, kind, _list_options(request))
     return Answer(200, _shown_list(store, found, form, _include(request)))
 
@@ -253,13 +226,8 @@ def _list_options(request: Request) -> ListOptions:
 
 def _watch(store: Store, kind: Kind, request: Request) -> Stream:
     query = request.query
+    check_watch(query)
     initial = request.flag("sendInitialEvents")
-    if query.get("resourceVersionMatch") and not initial:
-        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        raise invalid("ListOptions", "meta.k8s.io", "", [forbidden_field("resourceVersionMatch", why)])
-    if query.get("continue"):
-        why = "resourceVersionMatch is forbidden when continue is provided"
-        raise invalid("ListOptions", "meta.k8s.io", "", [forbidden_field("resourceVersionMatch", why)])
     selector = parse_selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     timeout = request.integer("timeoutSeconds")
     text = query.get("resourceVersion", "")

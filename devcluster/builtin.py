@@ -9,10 +9,12 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from datetime import UTC
 
 from devcluster.kinds import Column, Kind, Rules, Undecodable, envelope
 from devcluster.schema import compile_schema
 from devcluster.statuses import Cause, forbidden_field, invalid_value, required, too_long
+from eno.times import format_time, parse_time
 from kube.cluster import Json
 from kube.resources import EVENTS, LEASES, NAMESPACES, SECRETS, Resource
 
@@ -26,7 +28,15 @@ NAMESPACE_FINALIZER = "kubernetes"
 """In `spec.finalizers` of every namespace: taken away when the namespace is empty."""
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
+_SERVICE_ACCOUNT = "kubernetes.io/service-account.name"
+_REQUIRED_DATA = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_DATA_KEY_LIMIT = 253
 _BAD_DATA_KEY = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
     "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -79,8 +89,11 @@ class SecretRules(Rules):
         found = _data_key_causes(data)
         if sum(_decoded_size(value) for value in data.values()) > DATA_LIMIT:
             found.append(too_long("data", DATA_LIMIT))
-        if body["type"] == "kubernetes.io/tls":
-            found += [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+        needed = _REQUIRED_DATA.get(body["type"], ())
+        found += [required(f"data[{key}]") for key in needed if key not in data]
+        annotations = body["metadata"].get("annotations") or {}
+        if body["type"] == "kubernetes.io/service-account-token" and not annotations.get(_SERVICE_ACCOUNT):
+            found.append(required(f"metadata.annotations[{_SERVICE_ACCOUNT}]"))
         return found
 
     def update_causes(self, body: Json, old: Json) -> list[Cause]:
@@ -88,7 +101,7 @@ class SecretRules(Rules):
         if body["type"] != old["type"]:
             found.append(invalid_value("type", f'"{body["type"]}"', "field is immutable"))
         found += _immutable_causes(body, old, ("data",))
-        return found + (self.causes(body) if body.get("data") != old.get("data") else [])
+        return found + self.causes(body)
 
     def fields(self, body: Json) -> Mapping[str, str]:
         return {"type": body["type"]}
@@ -123,6 +136,11 @@ class EventRules(Rules):
         for name in ("reportingComponent", "reportingInstance"):
             body.setdefault(name, "")
         body.setdefault("source", {})
+        for name in ("firstTimestamp", "lastTimestamp"):
+            if body.get(name):
+                body[name] = format_time(parse_time(body[name]))
+        if body["eventTime"]:
+            body["eventTime"] = _micro_time(body["eventTime"])
 
     def causes(self, body: Json) -> list[Cause]:
         about = body["involvedObject"].get("namespace", "")
@@ -157,10 +175,8 @@ class LeaseRules(Rules):
     def decode(self, body: Json) -> None:
         spec = body.setdefault("spec", {})
         for name in ("acquireTime", "renewTime"):
-            text = spec.get(name)
-            if text and not _MICRO_TIME.fullmatch(text):
-                layout = "2006-01-02T15:04:05.000000Z07:00"
-                raise Undecodable(f'parsing time "{text}" as "{layout}": cannot parse it as ".000000"')
+            if spec.get(name):
+                spec[name] = _micro_time(spec[name])
 
     def causes(self, body: Json) -> list[Cause]:
         spec = body["spec"]
@@ -290,6 +306,14 @@ def _name_label(body: Json) -> None:
     meta["labels"] = {**(meta.get("labels") or {}), _NAME_LABEL: meta.get("name", "")}
 
 
+def _micro_time(text: str) -> str:
+    """A MicroTime as Go writes it: in UTC. Raises Undecodable."""
+    if not _MICRO_TIME.fullmatch(text):
+        layout = "2006-01-02T15:04:05.000000Z07:00"
+        raise Undecodable(f'parsing time "{text}" as "{layout}": cannot parse it as ".000000"')
+    return parse_time(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def _canonical_base64(text: str) -> str:
     """The text as Go writes it after decoding; it ignores line breaks and nothing else."""
     compact = text.replace("\r", "").replace("\n", "")
@@ -307,6 +331,8 @@ def _decoded_size(text: str) -> int:
 def _data_key_causes(data: Mapping[str, str]) -> list[Cause]:
     found: list[Cause] = []
     for key in sorted(data):
+        if len(key) > _DATA_KEY_LIMIT:
+            found.append(invalid_value(f"data[{key}]", f'"{key}"', "must be no more than 253 characters"))
         if key in (".", "..") or key.startswith(".."):
             why = f"must not be '{key}'" if key in (".", "..") else "must not start with '..'"
             found.append(invalid_value(f"data[{key}]", f'"{key}"', why))

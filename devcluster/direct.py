@@ -18,8 +18,9 @@ from devcluster.kinds import Kind
 from devcluster.lists import ListOptions, list_objects
 from devcluster.objects import Stored, decode
 from devcluster.patches import apply_json_patch, apply_merge_patch, decode_json_patch, decode_merge_patch
+from devcluster.requests import BODY_LIMIT
 from devcluster.selectors import parse_selector
-from devcluster.statuses import Refusal, page_not_found, resource_not_found
+from devcluster.statuses import Refusal, page_not_found, resource_not_found, too_large
 from devcluster.store import DeleteOptions, Store, WriteOptions
 from devcluster.watches import Watch
 from eno.times import format_time
@@ -75,7 +76,7 @@ class DirectCluster:
     def create(self, resource: Resource, namespace: str | None, body: Json) -> Json:
         """See `Cluster.create`."""
         with self._request("create", resource, namespace) as kind:
-            result = self.store.create(kind, namespace, decode(_encode(body)))
+            result = self.store.create(kind, namespace, decode(_sent(body)))
             return result.stored.decoded(kind)
 
     def update(
@@ -83,7 +84,7 @@ class DirectCluster:
     ) -> Json:
         """See `Cluster.update`."""
         with self._request("update", resource, namespace, name, subresource) as kind:
-            result = self.store.update(kind, namespace, name, decode(_encode(body)), subresource)
+            result = self.store.update(kind, namespace, name, decode(_sent(body)), subresource)
             return result.stored.decoded(kind)
 
     def json_patch(
@@ -102,6 +103,7 @@ class DirectCluster:
             resource,
             namespace,
             name,
+            text,
             lambda document: apply_json_patch(document, decode_json_patch(text)),
             subresource,
             WriteOptions("Strict" if strict else "Warn"),
@@ -116,6 +118,7 @@ class DirectCluster:
             resource,
             namespace,
             name,
+            text,
             lambda document: apply_merge_patch(document, decode_merge_patch(text)),
             subresource,
             WriteOptions(),
@@ -139,11 +142,13 @@ class DirectCluster:
         resource: Resource,
         namespace: str | None,
         name: str,
+        text: bytes,
         apply: Callable[[Json], Any],
         subresource: str,
         options: WriteOptions,
     ) -> Json:
         with self._request("patch", resource, namespace, name, subresource) as kind:
+            _check_size(text)
             result = self.store.patch(kind, namespace, name, apply, subresource, options)
             return result.stored.decoded(kind)
 
@@ -183,6 +188,17 @@ class DirectCluster:
         if subresource and subresource not in kind.subresources:
             raise resource_not_found()
         return kind
+
+
+def _sent(body: Json) -> bytes:
+    text = _encode(body)
+    _check_size(text)
+    return text
+
+
+def _check_size(text: bytes) -> None:
+    if len(text) > BODY_LIMIT:
+        raise too_large(f"limit is {BODY_LIMIT}")
 
 
 def _listed(item: Stored, kind: Kind, query: Query) -> bytes:

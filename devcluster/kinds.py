@@ -123,6 +123,8 @@ def decode_body(kind: Kind, body: Any, validation: FieldValidation) -> Decoded:
 
     Raises Refusal (400, 422) when it is no object of the kind.
     """
+    if body is None and not kind.custom:
+        body = {}
     if not isinstance(body, dict):
         message = f"the object provided is unrecognized (must be of type {kind.resource.kind})"
         raise bad_request(f"{message}: couldn't get version/kind; json parse error")

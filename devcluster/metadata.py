@@ -133,6 +133,16 @@ def label_value_faults(value: str) -> Iterator[str]:
         yield _BAD_VALUE
 
 
+def core_finalizer_causes(metadata: Json) -> list[Cause]:
+    """The core group takes no finalizer without a domain but the three that Kubernetes knows."""
+    why = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", f'"{name}"', why)
+        for index, name in enumerate(metadata.get("finalizers") or ())
+        if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion")
+    ]
+
+
 def created_causes(metadata: Json, *, dots: bool = True) -> list[Cause]:
     """Why the metadata of an object to be created is invalid; empty when it is not."""
     causes: list[Cause] = []

@@ -32,6 +32,9 @@ _METADATA_FORMS: Mapping[str, Form] = {
     "PartialObjectMetadataList": "partial list",
     "Table": "table",
 }
+BODY_LIMIT = 3 * 1024 * 1024
+"""Bytes of a request body; kube-apiserver's limit."""
+
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -74,7 +77,7 @@ class Request:
 
     @property
     def watching(self) -> bool:
-        return self.query.get("watch", "") in ("1", "true", "True", "TRUE", "t", "T")
+        return self.flag("watch")
 
     def integer(self, name: str) -> int:
         """A number in the query, 0 when absent. Raises Refusal (400)."""
@@ -87,7 +90,8 @@ class Request:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        return self.query.get(name, "") in ("1", "true")
+        """A boolean in the query: anything but 0 and false is true, even nothing."""
+        return self.query.get(name, "0").lower() not in ("0", "false")
 
 
 def parse_target(url: str) -> tuple[Target, dict[str, str]]:

@@ -14,13 +14,10 @@ from typing import Any
 from devcluster.answers import Answer, Stream, answer, error_line, refused
 from devcluster.audit import Entry
 from devcluster.garbage import sweep
-from devcluster.requests import Request, parse_target
+from devcluster.requests import BODY_LIMIT, Request, parse_target
 from devcluster.statuses import Refusal, bad_request, too_large
 from devcluster.store import Store
 from eno.times import format_time
-
-BODY_LIMIT = 3 * 1024 * 1024
-"""Bytes of a request body; kube-apiserver's limit."""
 
 GARBAGE_SECONDS = 0.2
 """Seconds between two passes of the garbage collector."""

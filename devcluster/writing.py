@@ -132,6 +132,8 @@ def prepared_update(kind: Kind, body: Json, old: Json, subresource: str) -> Json
 def created_causes(kind: Kind, decoded: Decoded) -> list[Cause]:
     """Why a new object is invalid."""
     found = metadata.created_causes(decoded.body["metadata"], dots=not kind.label_names)
+    if not kind.resource.group:
+        found += metadata.core_finalizer_causes(decoded.body["metadata"])
     if not decoded.conforms:
         found += schema.causes(decoded.body, kind.schema)
     found += kind.rules.causes(decoded.body)
@@ -141,6 +143,8 @@ def created_causes(kind: Kind, decoded: Decoded) -> list[Cause]:
 def updated_causes(kind: Kind, body: Json, old: Json, *, conforms: bool) -> list[Cause]:
     """Why `body` is no valid successor of `old`. `conforms`: the schema has nothing to say."""
     found = metadata.updated_causes(body["metadata"], old["metadata"])
+    if not kind.resource.group:
+        found += metadata.core_finalizer_causes(body["metadata"])
     if not conforms:
         found += schema.causes(body, kind.schema)
     found += kind.rules.update_causes(body, old)

@@ -1,4 +1,4 @@
-"""The connection to Redis: how it is made, what Celery is told about it, and whether it is fit for use.
+"""The connection to Redis: how it is made, how its keys are named, and whether the server is fit for use.
 
 Redis holds hints, never truth. Every key here carries the instance and a TTL, and losing all of them at any
 time costs at most some repeated work.
@@ -16,7 +16,6 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from eno.errors import BrokerUnavailable
-from runtime.messages import TaskName
 from runtime.settings import Settings
 
 CONNECT_SECONDS = 3.0
@@ -67,6 +66,10 @@ class Keys:
         """Counts retryable failures since the last other end."""
         return f"{self._instance}:failures:{key}"
 
+    def corrections(self, key: str) -> str:
+        """Counts how often a foreign readiness was cleared lately."""
+        return f"{self._instance}:corrections:{key}"
+
     def parked(self, key: str) -> str:
         """Describes a parked key."""
         return f"{self._instance}:parked:{key}"
@@ -108,42 +111,6 @@ def unavailable(host: str, error: Exception) -> BrokerUnavailable:
     return BrokerUnavailable(
         "not available", where=f"Redis {host}", detail=f"{type(error).__name__}: {str(error)[:200]}"
     )
-
-
-def celery_configuration(settings: Settings) -> dict[str, Any]:
-    """What a producer and a worker must agree on, in Celery's own names.
-
-    Everything that Celery keeps in Redis carries the instance: several instances in one database would restore
-    each other's unacknowledged messages, and one Flower would show the tasks of all.
-    """
-    instance = settings.instance
-    queues = {task: task.queue(instance) for task in TaskName}
-    return {
-        "broker_url": settings.broker_url,
-        "broker_connection_timeout": CONNECT_SECONDS,
-        "broker_transport_options": {
-            "visibility_timeout": settings.visibility_timeout,
-            "unacked_key": f"{instance}.unacked",
-            "unacked_index_key": f"{instance}.unacked-index",
-            "unacked_mutex_key": f"{instance}.unacked-mutex",
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "socket_timeout": ANSWER_SECONDS,
-            "socket_keepalive": True,
-            "health_check_interval": HEALTH_CHECK_SECONDS,
-            "client_name": f"{instance}-celery",
-        },
-        "control_exchange": f"{instance}.control",
-        "event_exchange": f"{instance}.events",
-        "task_queues": {queue: {"exchange": queue, "routing_key": queue} for queue in queues.values()},
-        "task_routes": {str(task): {"queue": queue} for task, queue in queues.items()},
-        "task_default_queue": queues[TaskName.GATE],
-        "task_create_missing_queues": False,
-        "task_serializer": "json",
-        "accept_content": ["json"],
-        "task_ignore_result": True,
-        "task_send_sent_event": True,
-        "enable_utc": True,
-    }
 
 
 def check_broker(settings: Settings) -> list[Finding]:

@@ -4,6 +4,8 @@ Everything kept here is a hint with a TTL. Losing it (a flush, a restart, an evi
 once more than needed; keeping it too long delays a key by no more than its TTL. Nothing else depends on it.
 """
 
+# mypy: untyped-calls-exclude="kombu"
+
 from __future__ import annotations
 
 import json
@@ -13,15 +15,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import redis
 from celery import Celery
+from kombu.entity import Exchange, Queue
 from kombu.exceptions import OperationalError
 
 from eno.errors import BrokerUnavailable
 from eno.times import parse_time
-from runtime.broker import Keys, celery_configuration, connect, translated, unavailable
+from runtime.broker import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    HEALTH_CHECK_SECONDS,
+    Keys,
+    connect,
+    translated,
+    unavailable,
+)
 from runtime.messages import Message, TaskName
 from runtime.settings import Settings
 
@@ -257,6 +268,42 @@ class Dispatcher:
             pipe.delete(keys.parked(key), keys.not_before(key), keys.attempts(key), keys.failures(key))
             pipe.zrem(keys.parked_index, key)
             pipe.execute()
+
+
+def celery_configuration(settings: Settings) -> dict[str, Any]:
+    """What a producer and a worker must agree on, in Celery's own names.
+
+    Everything that Celery keeps in Redis carries the instance: several instances in one database would restore
+    each other's unacknowledged messages, and one Flower would show the tasks of all.
+    """
+    instance = settings.instance
+    queues = {task: task.queue(instance) for task in TaskName}
+    return {
+        "broker_url": settings.broker_url,
+        "broker_connection_timeout": CONNECT_SECONDS,
+        "broker_transport_options": {
+            "visibility_timeout": settings.visibility_timeout,
+            "unacked_key": f"{instance}.unacked",
+            "unacked_index_key": f"{instance}.unacked-index",
+            "unacked_mutex_key": f"{instance}.unacked-mutex",
+            "socket_connect_timeout": CONNECT_SECONDS,
+            "socket_timeout": ANSWER_SECONDS,
+            "socket_keepalive": True,
+            "health_check_interval": HEALTH_CHECK_SECONDS,
+            "client_name": f"{instance}-celery",
+        },
+        "control_exchange": f"{instance}.control",
+        "event_exchange": f"{instance}.events",
+        "task_queues": [Queue(queue, Exchange(queue), routing_key=queue) for queue in queues.values()],
+        "task_routes": {str(task): {"queue": queue} for task, queue in queues.items()},
+        "task_default_queue": queues[TaskName.GATE],
+        "task_create_missing_queues": False,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "task_ignore_result": True,
+        "task_send_sent_event": True,
+        "enable_utc": True,
+    }
 
 
 def delete_if_equal(client: redis.Redis, name: str, value: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
@@ -25,6 +26,7 @@ _OPAQUE = r"^[A-Za-z0-9._-]*$"
 
 Namespace = Annotated[str, Field(min_length=1, max_length=63, pattern=_LABEL)]
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=_SUBDOMAIN)]
+OptionalName = Annotated[str, Field(max_length=253, pattern=f"^$|{_SUBDOMAIN}")]
 Uid = Annotated[str, Field(min_length=1, max_length=128, pattern=_OPAQUE)]
 Uuid = Annotated[str, Field(max_length=128, pattern=_OPAQUE)]
 Lineage = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -108,11 +110,22 @@ class RecordMessage(_CompositionMessage):
 
 
 class CleanupMessage(_CompositionMessage):
-    """Look at these slices of one owner. `uid` is the owner's UID, as the slices' owner reference has it."""
+    """Look at these slices of one owner. `name` and `uid` are those of their owner reference, empty without one."""
 
     task = TaskName.CLEANUP
 
+    name: OptionalName
+    uid: Uuid
     slices: SliceNames
+
+    @property
+    def key(self) -> str:
+        """What there is at most one pending message and one execution of."""
+        if self.uid:
+            return super().key
+        # Slices without an owner have nothing in common but that.
+        digest = sha256(f"{self.namespace}/{','.join(self.slices)}".encode()).hexdigest()
+        return f"{self.task.short}:{digest[:32]}"
 
 
 class RetireMessage(_Message):

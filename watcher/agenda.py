@@ -21,10 +21,14 @@ _COMPACT_ABOVE = 1024
 
 
 class Look(NamedTuple):
-    """A key whose turn it is. `changed`: because something about it changed, not because time passed."""
+    """A key whose turn it is. `changed`: because something about it changed, not because time passed.
+
+    `slices_changed`: and that was one of its slices.
+    """
 
     key: Key
     changed: bool
+    slices_changed: bool = False
 
 
 class Agenda:
@@ -33,17 +37,18 @@ class Agenda:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         # Not a dict: finding the first key of one is linear in the keys taken before.
-        self._due: OrderedDict[Key, bool] = OrderedDict()
+        self._due: OrderedDict[Key, Look] = OrderedDict()
         self._later: dict[Key, datetime] = {}
         self._heap: list[tuple[datetime, Key]] = []
         self._now: datetime | None = None
 
-    def look(self, keys: Iterable[Key], *, changed: bool) -> None:
+    def look(self, keys: Iterable[Key], *, changed: bool, slices_changed: bool = False) -> None:
         """Make the keys due now. A key that is due already keeps its place."""
         with self._condition:
             # Sorted: what happened at once comes up in the same order in every process.
             for key in sorted(keys):
-                self._due[key] = changed or self._due.get(key, False)
+                before = self._due.get(key, Look(key, changed=False))
+                self._due[key] = Look(key, changed or before.changed, slices_changed or before.slices_changed)
             self._condition.notify_all()
 
     def look_at(self, key: Key, instant: datetime | None) -> None:
@@ -68,8 +73,8 @@ class Agenda:
                 instant, key = heapq.heappop(self._heap)
                 if self._later.get(key) == instant:
                     del self._later[key]
-                    self._due.setdefault(key, False)
-            return Look(*self._due.popitem(last=False)) if self._due else None
+                    self._due.setdefault(key, Look(key, changed=False))
+            return self._due.popitem(last=False)[1] if self._due else None
 
     def wait(self, seconds: float) -> None:
         """Return as soon as a key is made due by `look`, and after `seconds` at the latest."""

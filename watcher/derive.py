@@ -6,22 +6,33 @@ or in what order (P6). One small rule per task; every rule sees the same subject
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeAlias
 
+from eno.retention import OVERFLOW_PAUSE
 from eno.scope import Scope
 from runtime.messages import Message, TaskName, parse
-from watcher.records import CompositionRecord, Subject
+from watcher.records import CompositionRecord, SliceRecord, Subject
+from watcher.slices import hole_counts_at, let_go_at
+
+SLICES_PER_MESSAGE = 200
+"""Slices that one cleanup is asked to look at. At two slice writes a second it ends well within its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """`look_again` is the earliest instant at which time alone changes the answer; None: never."""
+    """`look_again` is the earliest instant at which time alone changes the answer; None: never.
+
+    `findings` are for people: what is left alone although it looks wrong.
+    """
 
     tasks: tuple[Message, ...] = ()
     look_again: datetime | None = None
+    findings: tuple[str, ...] = ()
 
 
 Rule: TypeAlias = Callable[[Subject, datetime, Scope], Derived]
@@ -37,7 +48,36 @@ def recover(subject: Subject, _now: datetime, scope: Scope) -> Derived:
     return Derived((_about(composition, TaskName.RECOVER, scope),))
 
 
-RULES: tuple[Rule, ...] = (recover,)
+def gate(subject: Subject, now: datetime, scope: Scope) -> Derived:
+    """Nobody recovers it, or its readiness is held or aggregated here and not settled yet."""
+    composition = subject.composition
+    if composition is None or not composition.in_watch_scope:
+        return NOTHING
+    if not (composition.recovery_skipped or _is_held(composition) or _is_unsettled(subject, composition, scope)):
+        return NOTHING
+    at = hole_counts_at(subject)
+    return Derived((_about(composition, TaskName.GATE, scope),), at if at is not None and now < at else None)
+
+
+def cleanup(subject: Subject, now: datetime, scope: Scope) -> Derived:
+    """Terminating slices, and those that are old enough and that nothing is seen to need; one task per owner UID."""
+    composition = subject.composition
+    if composition is not None and not composition.in_watch_scope:
+        return NOTHING
+    owned = [each for each in subject.slices if composition is None or each.owner_name == composition.key.name]
+    timed = [(each, at) for each in owned if (at := let_go_at(each, composition, scope)) is not None]
+    due = sorted((each for each, at in timed if at <= now), key=lambda each: (each.owner_uid, not each.deleting))
+    instants = [at for _, at in timed if now < at]
+    # Only a look at its spec tells overflow that a recovery is about to publish.
+    instants += [now + OVERFLOW_PAUSE for each in due if each.overflow and not each.deleting]
+    return Derived(
+        tuple(_about_slices(list(group), composition, scope) for _, group in groupby(due, attrgetter("owner_uid"))),
+        min(instants, default=None),
+        tuple(f"no composition controls {each.key}" for each in owned if not each.owner_uid and not each.deleting),
+    )
+
+
+RULES: tuple[Rule, ...] = (recover, gate, cleanup)
 """Every rule there is. Their order is the order in which tasks are enqueued."""
 
 
@@ -51,6 +91,7 @@ def derive(subject: Subject, now: datetime, scope: Scope) -> Derived:
     return Derived(
         tasks=tuple(task for answer in answers for task in answer.tasks),
         look_again=min(instants, default=None),
+        findings=tuple(finding for answer in answers for finding in answer.findings),
     )
 
 
@@ -66,3 +107,39 @@ def _about(composition: CompositionRecord, task: TaskName, scope: Scope) -> Mess
             "scope": scope,
         },
     )
+
+
+def _about_slices(due: Sequence[SliceRecord], composition: CompositionRecord | None, scope: Scope) -> Message:
+    """A message about slices of one owner, and the current synthesis of the composition of the owner's name."""
+    current = composition.current if composition else None
+    return parse(
+        TaskName.CLEANUP,
+        {
+            "namespace": due[0].key.namespace,
+            "name": due[0].owner_name,
+            "uid": due[0].owner_uid,
+            "synthesis_uuid": current.uuid if current else "",
+            "slices": [each.key.name for each in due[:SLICES_PER_MESSAGE]],
+            "scope": scope,
+        },
+    )
+
+
+def _is_held(composition: CompositionRecord) -> bool:
+    """Opted in and undecided, with something that may not be ready, or that somebody else has called ready."""
+    current = composition.current
+    if current is None or current.decided or not composition.opted_in or composition.deleting:
+        return False
+    return current.synthesized is not None or current.ready or current.reconciled
+
+
+def _is_unsettled(subject: Subject, composition: CompositionRecord, scope: Scope) -> bool:
+    """Aggregated here, and not ready and reconciled, or deleting, or something about its slices changed.
+
+    Metadata cannot show readiness, so what is settled is not looked at again only because it is listed.
+    """
+    current = composition.current
+    if current is None or current.synthesized is None or not scope.aggregates(opted_in=composition.opted_in):
+        return False
+    settled = current.ready and current.reconciled and not composition.deleting
+    return not settled or subject.slices_changed or hole_counts_at(subject) is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from runtime.messages import InvalidMessage, Message
 from watcher.agenda import Agenda, Look
 from watcher.cache import Cache
 from watcher.derive import derive
-from watcher.records import Kind, Record, Unreadable, read
+from watcher.records import Key, Kind, Record, Unreadable, read
 
 TICK_SECONDS = 0.5
 """How often an idle loop wakes up: how late a timer or a request to stop may be noticed."""
@@ -61,19 +62,22 @@ class CacheSink:
 
     def replace(self, records: list[Record | Unreadable], _version: str) -> None:
         """See `kube.reflector.Sink`. What the first list shows is no change: it may have stood there for years."""
-        self._agenda.look(self._cache.replace(self._kind, records), changed=self._listed)
+        self._look(self._cache.replace(self._kind, records), changed=self._listed)
         self._listed = True
 
     def changed(self, obj: Json) -> None:
         """See `kube.reflector.Sink`."""
-        self._agenda.look(self._cache.change(self.record(obj)), changed=True)
+        self._look(self._cache.change(self.record(obj)), changed=True)
 
     def deleted(self, obj: Json) -> None:
         """See `kube.reflector.Sink`."""
-        self._agenda.look(self._cache.remove(self.record(obj)), changed=True)
+        self._look(self._cache.remove(self.record(obj)), changed=True)
 
     def bookmark(self, version: str) -> None:
         """See `kube.reflector.Sink`. The reflector itself keeps the version."""
+
+    def _look(self, keys: set[Key], *, changed: bool) -> None:
+        self._agenda.look(keys, changed=changed, slices_changed=changed and self._kind is Kind.SLICE)
 
 
 class Follower:
@@ -115,18 +119,21 @@ class Follower:
         try:
             self._agenda.look_at(look.key, self._look(look))
         except BrokerUnavailable as error:
-            self._agenda.look([look.key], changed=look.changed)
+            self._agenda.look([look.key], changed=look.changed, slices_changed=look.slices_changed)
             return self._broker_lost(error)
         return 0.0
 
     def _look(self, look: Look) -> datetime | None:
         """Enqueue what is due. Returns when to look again by itself."""
         now = self._clock()
+        subject = replace(self._cache.subject(look.key), slices_changed=look.slices_changed)
         try:
-            derived = derive(self._cache.subject(look.key), now, self._scope)
+            derived = derive(subject, now, self._scope)
         except InvalidMessage as error:
             _log.error("%s", error, extra={"action": "look-refused", "object": str(look.key)})
             return None
+        for finding in derived.findings:
+            _log.warning("%s", finding, extra={"action": "object-left-alone", "object": str(look.key)})
         instants = [self._enqueue(message, now, changed=look.changed) for message in derived.tasks]
         if derived.look_again is not None:
             instants.append(derived.look_again)

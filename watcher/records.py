@@ -14,9 +14,17 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, NamedTuple, TypeAlias
 
-from eno.decision import finished, recovery_due
+from eno.decision import finished, recovery_due, resynthesis_refused, skipped_decision
 from eno.errors import MalformedObject
-from eno.objects import OVERFLOW_LABEL, SYNTHESIS_UUID_LABEL, Composition, ObjectView, ResourceSlice, Synthesis
+from eno.objects import (
+    CLEANUP_FINALIZER,
+    OVERFLOW_LABEL,
+    SYNTHESIS_UUID_LABEL,
+    Composition,
+    ObjectView,
+    ResourceSlice,
+    Synthesis,
+)
 from eno.scope import Scope
 
 
@@ -57,7 +65,8 @@ class SynthesisRecord:
 class CompositionRecord:
     """A composition, as far as the watcher needs it.
 
-    `recovery_due` and `in_recovery_scope` are the answers of `eno.decision` and `eno.scope`.
+    `recovery_due`, `recovery_skipped`, `may_resynthesize` and the scopes are answers of `eno.decision` and
+    `eno.scope`.
     """
 
     key: Key
@@ -67,6 +76,9 @@ class CompositionRecord:
     deleting: bool
     opted_in: bool
     recovery_due: bool
+    recovery_skipped: bool
+    may_resynthesize: bool
+    in_watch_scope: bool
     in_recovery_scope: bool
     in_flight: SynthesisRecord | None
     current: SynthesisRecord | None
@@ -84,7 +96,8 @@ class CompositionRecord:
 class SliceRecord:
     """A slice's metadata. `owner_name` and `owner_uid` are empty without a controlling Composition.
 
-    `synthesis_uuid` is the label that only overflow slices carry: specs never leave the server.
+    `synthesis_uuid` is the label that only overflow slices carry: specs never leave the server. `held` says that
+    it carries the cleanup finalizer.
     """
 
     key: Key
@@ -92,6 +105,7 @@ class SliceRecord:
     resource_version: str
     created: datetime | None
     deleting: bool
+    held: bool
     overflow: bool
     synthesis_uuid: str
     owner_name: str
@@ -113,10 +127,12 @@ class Subject:
     """What one look sees: a composition with the slices that it controls or names.
 
     `composition` is None where only its slices are left, and for a slice that no composition controls.
+    `slices_changed`: one of them did since the last look. Their metadata does not tell what it was.
     """
 
     composition: CompositionRecord | None
     slices: tuple[SliceRecord, ...] = ()
+    slices_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +163,9 @@ def record_composition(obj: Mapping[str, Any], scope: Scope) -> CompositionRecor
         deleting=view.deleting,
         opted_in=view.opted_in,
         recovery_due=recovery_due(view),
+        recovery_skipped=_skipped(view, scope),
+        may_resynthesize=resynthesis_refused(view) is None,
+        in_watch_scope=scope.outside_watch(view) is None,
         in_recovery_scope=scope.outside_recovery(view) is None,
         in_flight=_synthesis(view.in_flight),
         current=_synthesis(view.current),
@@ -165,12 +184,19 @@ def record_slice(obj: Mapping[str, Any]) -> SliceRecord:
         resource_version=view.resource_version,
         created=_utc(view.created),
         deleting=view.deleting,
+        held=CLEANUP_FINALIZER in view.metadata.finalizers,
         overflow=view.labels.get(OVERFLOW_LABEL) == "true",
         synthesis_uuid=intern(view.labels.get(SYNTHESIS_UUID_LABEL, "")),
         # Shared with the owner's record, and among the slices of one owner.
         owner_name=intern(owner.name) if owner else "",
         owner_uid=intern(owner.uid) if owner else "",
     )
+
+
+def _skipped(view: Composition, scope: Scope) -> bool:
+    """Whether nobody will recover it, which its gate is still to be told."""
+    recovers, namespace = scope.recovery_enabled, scope.recovery_namespace
+    return skipped_decision(view, enabled=recovers, recovery_namespace=namespace) is not None
 
 
 def _key_of(kind: Kind, obj: Mapping[str, Any]) -> Key:

@@ -24,10 +24,12 @@ from typing import Any
 from celery import Celery, signals
 from celery.worker.consumer import Consumer
 from kombu.transport import redis as transport
+from kombu.transport import virtual
 
 from eno.errors import SextonError
 from runtime import logs
-from runtime.broker import celery_configuration, check_broker
+from runtime.broker import check_broker
+from runtime.dispatch import celery_configuration
 from runtime.settings import Settings
 from workers import envelope
 from workers.process import WorkerProcess, load_connections
@@ -36,16 +38,25 @@ from workers.tasks import TASKS, register
 log = logging.getLogger(__name__)
 
 
+class GuardedMessage(virtual.Message):
+    """kombu's message, made of nothing where an item of the queue has not the shape of one."""
+
+    def __init__(self, payload: object, channel: Any = None, **options: Any) -> None:
+        item = payload if envelope.is_message(payload) else envelope.EMPTY
+        super().__init__(item, channel=channel, **options)  # type: ignore[no-untyped-call]
+
+
 class GuardedChannel(transport.Channel):
-    """kombu's channel, which survives what is no message at all."""
+    """kombu's channel, which survives items that it cannot decode. They are off the queue already."""
+
+    Message = GuardedMessage
 
     def _brpop_read(self, **options: Any) -> Any:
-        # Such an item is off the queue already; kombu would let the error end the worker.
         try:
-            return super()._brpop_read(**options)
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
             extra = {"action": "message-rejected"}
-            log.warning("message dropped: not a message (%s)", type(error).__name__, extra=extra)
+            log.warning("message dropped: cannot be decoded (%s)", type(error).__name__, extra=extra)
             raise Empty from error
 
 

@@ -15,12 +15,12 @@ class Corrections(Protocol):
     """Counts how often a foreign readiness was cleared lately. A hint: forgetting it costs a few more writes."""
 
     def note(self, key: str) -> int:
-        """Count one more for the key. Returns how many there were within the last minute, with this one."""
+        """Count one more for the key. Returns how many there were within a minute or in a fight, with this one."""
         ...
 
 
 class Uncounted:
-    """Every correction counts as the first."""
+    """For contexts that correct nothing: every correction would count as the first."""
 
     def note(self, key: str) -> int:  # noqa: ARG002
         """See Corrections."""

@@ -8,6 +8,7 @@ are made anew from what Sexton's own producer sets, and bodies must look exactly
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,37 @@ class Dropped:
 
     action: str
     reason: str
+
+
+EMPTY: Mapping[str, Any] = {
+    "body": "",
+    "headers": {},
+    "properties": {"delivery_tag": "malformed", "delivery_info": {"exchange": "", "routing_key": ""}},
+}
+"""What takes the place of an item that is no message, so that it is acknowledged and dropped like others."""
+
+
+def is_message(item: object) -> bool:
+    """Whether a decoded item of a queue has the shape that kombu relies on without looking."""
+    if not isinstance(item, dict):
+        return False
+    headers, body, properties = item.get("headers"), item.get("body"), item.get("properties")
+    match properties:
+        case {"delivery_tag": str(), "delivery_info": {"exchange": str(), "routing_key": str()}, **others}:
+            known_parts = isinstance(headers, dict | None) and isinstance(body, str | None)
+            return known_parts and _decodes(body, others.get("body_encoding"))
+        case _:
+            return False
+
+
+def _decodes(body: str | None, encoding: object) -> bool:
+    if encoding not in (None, "utf-8", "base64"):
+        return False
+    try:
+        base64.b64decode(body or "") if encoding == "base64" else None
+    except ValueError:
+        return False
+    return True
 
 
 def inspect(headers: object, payload: object, known: Collection[str]) -> Accepted | Dropped:

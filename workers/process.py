@@ -13,6 +13,7 @@ from kube.config import Connection, load_connection
 from kube.http import HttpCluster
 from kube.limits import RateLimits
 from runtime.claims import Claims
+from runtime.corrections import CorrectionCounter
 from runtime.settings import Settings
 from workers.context import Context
 from workers.execution import Executor
@@ -34,6 +35,8 @@ class WorkerProcess:
         """Drop the connections that were made."""
         if "_claims" in vars(self):
             self._claims.close()
+        if "_corrections" in vars(self):
+            self._corrections.close()
         for cluster in self._clusters:
             cluster.close()
 
@@ -42,11 +45,15 @@ class WorkerProcess:
         return Claims.connect(self._settings)
 
     @cached_property
+    def _corrections(self) -> CorrectionCounter:
+        return CorrectionCounter.connect(self._settings)
+
+    @cached_property
     def _context(self) -> Context:
         upstream, downstream = load_connections(self._settings)
         first = self._cluster(upstream)
         second = first if downstream is None else self._cluster(downstream)
-        return Context(first, second, lambda: datetime.now(UTC), self._settings)
+        return Context(first, second, lambda: datetime.now(UTC), self._settings, self._corrections)
 
     def _cluster(self, connection: Connection) -> HttpCluster:
         settings = self._settings

@@ -20,6 +20,9 @@ from eno.tombstones import Manifests, manifests
 from kube.cluster import Cluster, Json, Query, list_all
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
 
+INVENTORY_PAGE = 20
+"""Secrets per page where their data is read: each may hold 1 MiB."""
+
 
 def read_slices(cluster: Cluster, composition: Composition, *, accept_terminating: bool = False) -> list[ResourceSlice]:
     """Every slice of the current synthesis, in reference order, each once.
@@ -62,7 +65,8 @@ def read_states(cluster: Cluster, composition: Composition) -> list[ResourceSlic
 def list_inventory(cluster: Cluster, composition: Composition) -> list[Json]:
     """Every Secret that carries the composition's lineage, from one complete list."""
     selector = f"{LINEAGE_KEY}={lineage(composition.namespace, composition.synthesizer)}"
-    return list_all(cluster, Query(SECRETS, INVENTORY_NAMESPACE, label_selector=selector)).items
+    query = Query(SECRETS, INVENTORY_NAMESPACE, label_selector=selector)
+    return list_all(cluster, query, page_size=INVENTORY_PAGE).items
 
 
 class Neighbours:

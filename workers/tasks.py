@@ -9,10 +9,18 @@ from celery import Celery, Task
 
 from runtime.messages import TaskName
 from workers.execution import Ending, Executor, Handler
+from workers.handlers.cleanup import cleanup
+from workers.handlers.gate import gate
+from workers.handlers.record import record
 from workers.handlers.recover import recover
+from workers.handlers.retire import retire
 
 TASKS: Mapping[TaskName, Handler] = {
     TaskName.RECOVER: recover,
+    TaskName.GATE: gate,
+    TaskName.RECORD: record,
+    TaskName.CLEANUP: cleanup,
+    TaskName.RETIRE: retire,
 }
 """What this version executes. Other messages are dropped: their keys come back to workers that know them."""
 

@@ -15,7 +15,10 @@ from kube.resources import Resource
 
 @dataclass(frozen=True)
 class Reply:
-    """A complete answer. Header names are in lower case; `causes` are (field, reason), in order of both."""
+    """A complete answer. Header names are in lower case.
+
+    `causes` are (field, reason), in order of both and each once: kube-apiserver repeats some.
+    """
 
     code: int
     body: bytes
@@ -50,7 +53,7 @@ class Reply:
     @property
     def causes(self) -> list[tuple[str, str]]:
         causes = self.status.get("details", {}).get("causes", [])
-        return sorted((cause.get("field", ""), cause.get("reason", "")) for cause in causes)
+        return sorted({(cause.get("field", ""), cause.get("reason", "")) for cause in causes})
 
 
 @dataclass(frozen=True)

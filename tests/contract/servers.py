@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -86,7 +87,7 @@ def in_process(store: Store) -> Server:
         target, query = parse_target(ask.target)
         result = answer(store, Request(ask.method, target, query, ask.accept, ask.content_type, ask.body or b""))
         if isinstance(result, Answer):
-            warnings = ", ".join(f'299 - "{text}"' for text in result.warnings)
+            warnings = ", ".join(f"299 - {json.dumps(text)}" for text in result.warnings)
             return Reply(result.code, result.body, {"content-type": result.content_type, "warning": warnings})
         return Reply(200, b"".join(_lines(store, result)), {"content-type": "application/json"})
 

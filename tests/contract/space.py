@@ -12,12 +12,12 @@ import pytest
 from eno.errors import ApiError
 from kube.cluster import Cluster, Json, JsonPatch, Page, Query, WatchEvent, list_all
 from kube.resources import EVENTS, LEASES, SECRETS, Resource
-from tests.contract.kinds import COMPOSITIONS, PLAIN_PROBES, PROBES, probe, with_metadata
+from tests.contract.kinds import COMPOSITIONS, PLAIN_PROBES, PROBES, probe
 from tests.contract.plain import Answered, Ask, Reply
 from tests.contract.servers import Server
 
 _STATE = (PROBES, PLAIN_PROBES, COMPOSITIONS, SECRETS, LEASES, EVENTS)
-_END = "zz-end"
+_END = "zz-end-"
 _SECONDS = 20
 
 
@@ -123,21 +123,18 @@ class Space(Here):
 
         Up to now: up to an object that is created for this, and that every selector of these tests matches.
         """
-        end = probe(_END, kind=resource, text="end") if resource in (PROBES, PLAIN_PROBES) else _other_end(resource)
-        self.create(resource, with_metadata(end, labels={"end": "true", "color": "red"}))
+        metadata = {"generateName": _END, "labels": {"color": "red"}}
+        end = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        last = self.create(resource, end)["metadata"]["name"]
         with closing(self.watch(resource, version, **query)) as stream:  # type: ignore[type-var]
-            return list(_before_end(stream))
+            return list(_before(last, stream))
 
 
-def _before_end(stream: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
+def _before(last: str, stream: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
     for event in stream:
-        if event.type == "BOOKMARK":
-            continue
-        if event.object["metadata"]["name"] == _END:
+        name = "" if event.type == "BOOKMARK" else event.object["metadata"]["name"]
+        if name == last:
             return
-        yield event
+        if name and not name.startswith(_END):
+            yield event
     raise AssertionError("the watch ended before it told everything")
-
-
-def _other_end(resource: Resource) -> Json:
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": _END}}

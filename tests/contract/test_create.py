@@ -119,8 +119,8 @@ def test_a_resource_version_of_zero_is_none(space: Space) -> None:
         ),
         pytest.param(
             lambda h: h.create(PROBES, probe() | {"kind": "Other"}),
-            BAD_REQUEST,
-            [],
+            INVALID,
+            [("kind", "FieldValueInvalid")],
             id="the body is of another kind",
         ),
         pytest.param(
@@ -204,14 +204,20 @@ def test_a_name_that_is_being_deleted_is_still_taken(space: Space) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b'"text"', b"null", b"\xff", b'{"metadata":{"name":"b"}} trailing'],
-    ids=["empty", "cut off", "an array", "a string", "null", "not UTF-8", "followed by something"],
+    [b"", b"{", b"[]", b'"text"', b"\xff", b'{"metadata":{"name":"b"}} trailing'],
+    ids=["empty", "cut off", "an array", "a string", "not UTF-8", "followed by something"],
 )
 @pytest.mark.parametrize("kind", [PROBES, SECRETS], ids=lambda kind: str(kind.kind))
 def test_a_body_that_is_no_object_is_a_bad_request(space: Space, kind: object, body: bytes) -> None:
     reply = space.ask("POST", kind, body=body)  # type: ignore[arg-type]
     assert (reply.code, reply.reason) == (400, "BadRequest")
     assert space.state() == []
+
+
+def test_null_is_a_built_in_object_without_a_name(space: Space) -> None:
+    reply = space.ask("POST", SECRETS, body=b"null")
+    assert (reply.code, reply.causes) == (422, [("metadata.name", "FieldValueRequired")])
+    assert space.ask("POST", PROBES, body=b"null").code == 400
 
 
 def test_a_dry_run_answers_and_writes_nothing(space: Space) -> None:

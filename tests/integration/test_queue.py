@@ -167,7 +167,11 @@ def forged(queue: Queue) -> list[object]:
         "5",
         "[]",
         "{}",
+        '{"__type__": "datetime", "__value__": 5}',
+        "[" * 100_000,
         good | {"properties": {}},
+        good | {"properties": good["properties"] | {"delivery_info": []}},
+        good | {"headers": ["task"]},
         good | {"headers": None},
         good | {"body": "!!!"},
         good | {"content-type": "application/x-python-serialize"},
@@ -267,6 +271,7 @@ def test_a_worker_comes_back_to_a_redis_that_was_killed(tmp_path: Path, kubeconf
             with running_redis(tmp_path, port=first.port):
                 queue.dispatcher.enqueue(queue.message("shop"))
                 wait_until(lambda: worker.lines("task-ended"), "it consumes again", seconds=40)
+                wait_until(lambda: queue.drained, "its message was acknowledged")
                 assert worker.stop() == 0
         queue.close()
 

@@ -195,6 +195,7 @@ def test_a_composition_that_needs_recovery_gets_exactly_one_message(world: World
             "label_selector": "",
             "recovery_namespace": NAMESPACE,
             "recovery_enabled": True,
+            "aggregation": "opted-in",
         },
     }
 

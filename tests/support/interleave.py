@@ -22,7 +22,7 @@ from kube.cluster import Cluster
 from kube.resources import Resource
 from tests.support.tap import WRITES
 from tests.support.world import World
-from workers.context import Context
+from workers.context import Context, Uncounted
 
 Act: TypeAlias = Callable[[Context], object]
 """Anything that acts through the clusters of a context alone. What it returns or raises on purpose is its end."""
@@ -44,10 +44,25 @@ class Suspended(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """What a call was answered with, as text: whoever changes an object must not change what is replayed."""
+
+    kind: type[object]
+    text: bytes
+    error: SextonError | None = None
+
+    def given(self) -> object:
+        """The answer, once more."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return msgspec.json.decode(self.text, type=self.kind)
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far an actor has come. `wrote` says that its last step changed something."""
 
-    replies: tuple[object, ...] = ()
+    replies: tuple[Reply, ...] = ()
     digest: bytes = b""
     wrote: bool = False
     ended: bool = False
@@ -58,9 +73,9 @@ class Progress:
 class _Turn:
     """Replays `past`, then lets calls through until the first that is a step of its own after a step was taken."""
 
-    past: tuple[object, ...]
+    past: tuple[Reply, ...]
     contested: Collection[Resource]
-    fresh: list[object] = field(default_factory=list)
+    fresh: list[Reply] = field(default_factory=list)
     digest: bytes = b""
     position: int = 0
     stepped: bool = False
@@ -77,11 +92,9 @@ class _Turn:
                 self.wrote = verb in WRITES
             reply = _answer(request)
             self.fresh.append(reply)
-            self.digest = sha256(self.digest + repr(_plain(reply)).encode()).digest()
+            self.digest = sha256(self.digest + reply.text).digest()
         self.position += 1
-        if isinstance(reply, SextonError):
-            raise reply.with_traceback(None)
-        return reply
+        return reply.given()
 
 
 class _Scripted:
@@ -111,7 +124,7 @@ def step(
     upstream, downstream = (cast("Cluster", _Scripted(turn, inner)) for inner in (world.up, world.down))
     ended, end = True, None
     try:
-        end = actors[name].act(replace(context, upstream=upstream, downstream=downstream))
+        end = actors[name].act(replace(context, upstream=upstream, downstream=downstream, corrections=Uncounted()))
     except Suspended:
         ended = False
     except SextonError as error:
@@ -131,7 +144,7 @@ class Moment:
 
 @dataclass
 class Explored:
-    """What an exploration covered."""
+    """What an exploration covered: moments that differ, and worlds that all actors have ended in."""
 
     moments: int = 0
     ends: int = 0
@@ -147,25 +160,29 @@ def explore(
 ) -> Explored:
     """Take every schedule of the actors, with up to `crashes` crashes right after a write.
 
-    A crash before a write is the schedule in which the actor starts later. `check` sees the world after every
-    write, `final` when all actors have ended; it may use the world up. A failure names the schedule.
+    A crash before a write is the schedule in which the actor starts later. `check` sees every world that a write
+    leaves, `final` every one that all actors have ended in; that one may use it up. A failure names the schedule.
     """
     context = world.context
     explored = Explored()
     seen: set[object] = set()
+    judged: set[object] = set()
     pending = [Moment(world, dict.fromkeys(actors, Progress()), crashes)]
     while pending:
         moment = pending.pop()
+        contents = _contents(moment.world, world)
         explored.moments += 1
         with _named(moment.schedule):
-            if not moment.schedule or moment.progress[moment.schedule[-1].rstrip("!")].wrote:
+            if contents not in judged:
+                judged.add(contents)
                 check(moment.world)
             following = list(_following(moment, context, actors))
-            if not following:
+            if not following and (contents, "end") not in judged:
+                judged.add((contents, "end"))
                 explored.ends += 1
                 final(moment.world.fork())
         for each in following:
-            identity = _identity(each, world)
+            identity = _progress(each), _contents(each.world, world)
             if identity not in seen:
                 seen.add(identity)
                 pending.append(each)
@@ -226,10 +243,9 @@ class _named:
             error.add_note(f"schedule: {' '.join(self._schedule)}")
 
 
-def _identity(moment: Moment, start: World) -> object:
-    """Equal for moments that cannot go on differently."""
-    progress = tuple((each.digest, each.ended) for each in moment.progress.values())
-    return progress, moment.crashes_left, _contents(moment.world, start)
+def _progress(moment: Moment) -> object:
+    """With the same contents: equal for moments that cannot go on differently."""
+    return tuple((each.digest, each.ended) for each in moment.progress.values()), moment.crashes_left
 
 
 def _contents(world: World, start: World) -> object:
@@ -242,12 +258,9 @@ def _contents(world: World, start: World) -> object:
     return frozenset({(resource, key): rest for resource, key, rest in changes}.items())
 
 
-def _answer(request: Callable[[], object]) -> object:
+def _answer(request: Callable[[], object]) -> Reply:
     try:
-        return request()
+        reply = request()
     except SextonError as error:
-        return error
-
-
-def _plain(reply: object) -> object:
-    return (type(reply), *reply.args) if isinstance(reply, SextonError) else msgspec.to_builtins(reply)
+        return Reply(type(error), repr((type(error), error.args)).encode(), error)
+    return Reply(type(reply), msgspec.json.encode(reply))

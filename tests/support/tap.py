@@ -48,30 +48,26 @@ def fail(error: SextonError, *, on: str, times: int = 1) -> Hook:
     return hook
 
 
-def once(action: Callable[[], object], *, on: str) -> Hook:
-    """A hook that lets something else happen around the first call of one kind."""
-    done: list[bool] = []
-
-    def hook(call: Call) -> None:
-        if str(call) == on and not done:
-            done.append(True)
-            action()
-
-    return hook
-
-
-def at(step: int, action: Callable[[], object]) -> Hook:
-    """A hook that lets something else happen before call number `step`, counted from 0; Events do not count."""
+def once(action: Callable[[], object], *, on: str, nth: int = 1) -> Hook:
+    """A hook that lets something else happen around the nth call of one kind."""
     seen = [0]
 
     def hook(call: Call) -> None:
-        if call.resource is EVENTS:
-            return
-        seen[0] += 1
-        if seen[0] == step + 1:
-            action()
+        if str(call) == on:
+            seen[0] += 1
+            if seen[0] == nth:
+                action()
 
     return hook
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    """Something that ends in this error."""
+
+    def act() -> None:
+        raise error
+
+    return act
 
 
 @dataclass

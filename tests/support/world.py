@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from devcluster import definitions
@@ -94,8 +95,8 @@ class World:
         self._use(_empty_store(), _empty_store())
 
     def fork(self) -> World:
-        """An independent world with the same objects; the clock is shared."""
-        twin = World(self.clock, self.settings)
+        """An independent world with the same objects; clock, settings and counts are shared."""
+        twin = copy(self)
         twin._use(self.up.store, self.down.store)
         return twin
 
@@ -108,9 +109,10 @@ class World:
     @property
     def context(self) -> Context:
         """What handlers are called with."""
-        return Context(self.upstream, self.downstream, self.clock, self.load_settings(), self.corrections)
+        return Context(self.upstream, self.downstream, self.clock, self.loaded, self.corrections)
 
-    def load_settings(self) -> Settings:
+    @cached_property
+    def loaded(self) -> Settings:
         """Recovery enabled in NAMESPACE, with whatever the test changes."""
         return Settings.load(**{"pod_namespace": NAMESPACE, "enable_tombstone_recovery": True, **self.settings})
 

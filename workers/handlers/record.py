@@ -7,7 +7,7 @@ Specification 04.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eno.decision import adopted_source
@@ -36,6 +36,8 @@ from workers.freshness import Live, identity_stop, read, record_stop
 from workers.inventories import delete_secret, list_metadata
 from workers.outcome import Kind, Outcome
 from workers.reading import list_inventory, read_slices
+
+_DELETE_IT = "delete that Secret if nothing else needs it"
 
 
 def record(message: RecordMessage, context: Context) -> Outcome:
@@ -87,16 +89,18 @@ class _Recording:
             return Outcome(Kind.UNCHANGED, "recorded already")
         self._refuse_stale(listed)
         entries = self._entries()
+        intended = {secret["metadata"]["name"]: secret for secret in snapshot(self.source, entries)}
         if stored is None:
-            intended = snapshot(self.source, entries)
             self._create(intended)
-            names = [secret["metadata"]["name"] for secret in intended]
-        else:
-            names = _names(stored)
-        inventory = Inventory.of(list_inventory(self.context.downstream, self.composition))
-        self._verify(inventory, names, entries)
-        self._delete(self._replaced(inventory, names))
-        return Outcome(Kind.DONE, f"recorded in {len(names)} Secrets")
+        listing = list_inventory(self.context.downstream, self.composition)
+        inventory = Inventory.of(listing)
+        stored = inventory.complete(self.source)
+        if stored is None:
+            self._make_room(inventory, intended)
+            raise StartOver("the snapshot is not complete", where=f"record {self.composition.title}")
+        self._verify(stored, listing, entries, intended)
+        self._delete(self._replaced(inventory, _names(stored)))
+        return Outcome(Kind.DONE, f"recorded in {len(stored.chunks)} Secrets")
 
     def _entries(self) -> list[Entry]:
         """What is to be remembered. Every manifest must parse, the others too: what is unknown may be owned."""
@@ -110,43 +114,43 @@ class _Recording:
             text = f"a later inventory of {self.source.composition} is stored: Secret {later.chunks[0].name}"
             raise self._refused("InventoryStale", text, "sexton inventory verify shows both")
 
-    def _create(self, intended: Sequence[Json]) -> None:
+    def _create(self, intended: Mapping[str, Json]) -> None:
         """Create each chunk after a fresh look. Raises Terminal when something else has a chunk's name."""
-        for secret in intended:
+        for name, secret in intended.items():
             self._look_again()
             try:
                 self.context.downstream.create(SECRETS, INVENTORY_NAMESPACE, secret)
             except AlreadyExists as error:
-                self._accept(secret, error)
+                try:
+                    existing = self.context.downstream.get(SECRETS, INVENTORY_NAMESPACE, name)
+                except NotFound:
+                    raise StartOver("it was deleted meanwhile", where=f"Secret {name}") from error
+                self._compare(existing, secret)
 
-    def _accept(self, secret: Json, error: AlreadyExists) -> None:
-        """Take the Secret that has a chunk's name for the chunk, if it is. It is neither overwritten nor deleted."""
-        name = secret["metadata"]["name"]
-        place = f"Secret {INVENTORY_NAMESPACE}/{name}"
-        try:
-            existing = self.context.downstream.get(SECRETS, INVENTORY_NAMESPACE, name)
-        except NotFound:
-            raise StartOver("it was deleted meanwhile", where=place) from error
+    def _compare(self, existing: Json, intended: Json) -> None:
+        """Raises Terminal when what has a chunk's name is not that chunk. It is neither overwritten nor deleted."""
+        place = f"Secret {INVENTORY_NAMESPACE}/{existing['metadata']['name']}"
         if existing["metadata"].get("deletionTimestamp"):
-            raise Retryable("it is terminating", where=place) from error
-        different = difference(existing, secret)
+            raise Retryable("it is terminating", where=place)
+        different = difference(existing, intended)
         if different is not None:
-            text = f"{place}: the name is taken and {different}"
-            raise self._refused("InventoryConflict", text, "delete that Secret if nothing else needs it") from error
+            raise self._refused("InventoryConflict", f"{place}: the name is taken and {different}", _DELETE_IT)
 
-    def _verify(self, inventory: Inventory, names: Collection[str], entries: Sequence[Entry]) -> None:
-        """Raises Terminal when another inventory stands in the place of ours, StartOver when it is not complete."""
-        stored = inventory.complete(self.source)
-        if stored is None:
-            self._make_room(inventory, names)
-            raise StartOver("the snapshot is not complete", where=f"record {self.composition.title}")
+    def _verify(
+        self, stored: Snapshot, listing: Sequence[Json], entries: Sequence[Entry], intended: Mapping[str, Json]
+    ) -> None:
+        """Raises Terminal when what is stored as our snapshot, under whatever names, is another inventory."""
+        for secret in listing:
+            name = secret["metadata"]["name"]
+            if name in intended:
+                self._compare(secret, intended[name])
         try:
             same = stored.entries() == entries
         except InvalidInventory as error:
-            raise self._refused("InventoryConflict", error.summary, "delete that Secret") from error
+            raise self._refused("InventoryConflict", error.summary, _DELETE_IT) from error
         if not same:
             text = f"Secret {stored.chunks[0].name} does not list what the synthesis owns"
-            raise self._refused("InventoryConflict", text, "sexton inventory verify explains it")
+            raise self._refused("InventoryConflict", text, _DELETE_IT)
 
     def _make_room(self, inventory: Inventory, names: Collection[str]) -> None:
         """Delete what keeps the snapshot from being complete, and nothing else."""
@@ -155,7 +159,7 @@ class _Recording:
         staying = [each for each in rivals if not each.terminating and each not in going]
         if staying:
             text = f"Secret {staying[0].name} claims to be of the same synthesis"
-            raise self._refused("InventoryConflict", text, "delete that Secret if nothing else needs it")
+            raise self._refused("InventoryConflict", text, _DELETE_IT)
         self._delete(going)
 
     def _replaced(self, inventory: Inventory, names: Collection[str]) -> list[Stored]:

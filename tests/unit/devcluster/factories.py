@@ -16,7 +16,7 @@ from devcluster.requests import Request, parse_target
 from devcluster.statuses import Refusal
 from devcluster.store import Store
 from kube.cluster import Json
-from kube.resources import COMPOSITIONS, RESOURCE_SLICES, Resource
+from kube.resources import Resource
 
 START = datetime(2026, 1, 31, 12, 0, 0, 987_654, tzinfo=UTC)
 """When every store here is made; the fraction must never show."""
@@ -62,7 +62,8 @@ def composition(name: str = "web", *, meta: Json | None = None, **members: Any) 
         "apiVersion": "eno.azure.io/v1",
         "kind": "Composition",
         "metadata": {"name": name, **(meta or {})},
-        **{"spec": {"synthesizer": {"name": "helm"}}, **members},
+        "spec": {"synthesizer": {"name": "helm"}},
+        **members,
     }
 
 
@@ -153,15 +154,10 @@ def send_any(
     accept: str = "application/json",
 ) -> Answer | Stream:
     target, query = parse_target(url)
-    if body is None:
-        text = b""
-    else:
-        text = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    text = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
     return answer(store, Request(method, target, query, accept, content_type, text, "test"))
 
 
 def decoded(result: Answer) -> Json:
     body: Json = msgspec.json.decode(result.body)
     return body
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -197,7 +198,5 @@ def test_what_was_added_tests_equal(value: Any) -> None:
     ),
 )
 def test_any_patch_of_any_document_is_applied_or_refused(value: Json, operations: list[Json]) -> None:
-    try:
+    with contextlib.suppress(Refusal):
         apply_json_patch(value, decode_json_patch(msgspec.json.encode(operations)))
-    except Refusal as error:
-        assert error.code == 422

@@ -12,7 +12,16 @@ from devcluster.statuses import Refusal
 from devcluster.store import Result, Store, WriteOptions
 from kube.cluster import Json
 from kube.resources import COMPOSITIONS, LEASES, SECRETS, Resource
-from tests.unit.devcluster.factories import WIDGETS, composition, kind_of, new_store, refusal, secret, widget, widget_store
+from tests.unit.devcluster.factories import (
+    WIDGETS,
+    composition,
+    kind_of,
+    new_store,
+    refusal,
+    secret,
+    widget,
+    widget_store,
+)
 
 ABSENT = object()
 
@@ -306,9 +315,7 @@ GENERATIONS: dict[str, tuple[Json, str, int]] = {
 
 
 @pytest.mark.parametrize(("patch", "subresource", "expected"), GENERATIONS.values(), ids=GENERATIONS)
-def test_the_generation_counts_changes_of_the_spec(
-    store: Store, patch: Json, subresource: str, expected: int
-) -> None:
+def test_the_generation_counts_changes_of_the_spec(store: Store, patch: Json, subresource: str, expected: int) -> None:
     created(store, composition())
     merged(store, patch, subresource)
     assert current(store)["metadata"]["generation"] == expected
@@ -393,9 +400,7 @@ class TestFieldValidation:
     def test_strictly_a_new_object_with_them_is_a_bad_request(self, store: Store) -> None:
         with refusal(400, "BadRequest") as error:
             store.create(kind_of(store, COMPOSITIONS), "default", self.unknown(), WriteOptions("Strict"))
-        assert error.value.message.endswith(
-            'strict decoding error: unknown field "extra", unknown field "spec.bogus"'
-        )
+        assert error.value.message.endswith('strict decoding error: unknown field "extra", unknown field "spec.bogus"')
 
     def test_strictly_a_patch_that_adds_them_is_invalid(self, store: Store) -> None:
         created(store, composition())

@@ -32,7 +32,7 @@ from tests.support.factories import (
 
 EARLY = datetime(2026, 3, 1, 10, 0, 0, tzinfo=UTC)
 LATE = datetime(2026, 3, 1, 11, 30, 0, tzinfo=UTC)
-DELETING = {"deletionTimestamp": "2026-03-01T11:00:00Z"}
+DELETING: dict[str, Any] = {"deletionTimestamp": "2026-03-01T11:00:00Z"}
 ORPHAN = {"eno.azure.io/deletion-strategy": "orphan"}
 
 
@@ -172,7 +172,7 @@ def test_slices_of_a_symphony_that_is_deleting_are_skipped() -> None:
 
 @pytest.mark.parametrize("hole", list(Hole))
 def test_a_hole_is_skipped_while_deleting_and_otherwise_leaves_it_open(hole: Hole) -> None:
-    slices = [a_slice(state(deleted=True)), hole]
+    slices: list[ResourceSlice | Hole] = [a_slice(state(deleted=True)), hole]
     assert verdict(a_composition(deleting=True), slices, NOW) == Verdict(NOW, EARLY)
     assert verdict(a_composition(), slices, NOW) is None
     assert verdict(a_composition(current=UNDECIDED), slices, NOW) == Verdict(None, None), "held even so"
@@ -188,7 +188,7 @@ def test_a_hole_is_skipped_while_deleting_and_otherwise_leaves_it_open(hole: Hol
     ],
 )
 def test_the_simplified_error(simplified: Json | None, errors: list[str], expected: str | None) -> None:
-    fields = {} if simplified is None else {"simplified": simplified}
+    fields: dict[str, Any] = {} if simplified is None else {"simplified": simplified}
     slices = [a_slice(state(error=each)) for each in errors]
     for current in ({}, UNDECIDED):
         found = verdict(a_composition(current=current, **fields), slices, NOW)

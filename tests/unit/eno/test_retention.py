@@ -92,7 +92,7 @@ def test_a_terminating_slice_that_nothing_waits_for_is_released() -> None:
         pytest.param({"label_selector": "a=b"}, {"a": "c"}, True, id="other labels"),
     ],
 )
-def test_a_slice_out_of_scope_is_left_alone(scope: dict[str, str], labels: dict[str, str], expected: bool) -> None:
+def test_a_slice_out_of_scope_is_left_alone(scope: dict[str, Any], labels: dict[str, str], expected: bool) -> None:
     owner = a_composition(metadata={"labels": labels})
     for each in (a_slice(), a_slice(**DELETING)):
         case = a_case(each, owner, scope=Scope(**scope))

@@ -4,8 +4,7 @@ import pytest
 import redis
 
 from eno.errors import BrokerUnavailable
-from runtime.broker import Keys, celery_configuration, check_broker, connect, findings_in, translated
-from runtime.messages import TaskName
+from runtime.broker import check_broker, connect, findings_in, translated
 from tests.support.hints import settings
 
 
@@ -56,18 +55,3 @@ def test_an_unreachable_broker_is_a_finding() -> None:
 )
 def test_findings(info: dict[str, str], codes: list[str]) -> None:
     assert [finding.code for finding in findings_in(info, "host:1/0")] == codes
-
-
-def test_two_instances_share_no_name_in_redis() -> None:
-    blue, green = (celery_configuration(settings(instance=name)) for name in ("blue", "green"))
-    options = ("unacked_key", "unacked_index_key", "unacked_mutex_key")
-    for name in options:
-        assert blue["broker_transport_options"][name] != green["broker_transport_options"][name]
-    for name in ("task_queues", "task_routes", "control_exchange", "event_exchange", "task_default_queue"):
-        assert blue[name] != green[name]
-    assert Keys("blue").pending("k") != Keys("green").pending("k")
-
-
-def test_every_task_goes_to_its_own_queue() -> None:
-    routes = celery_configuration(settings())["task_routes"]
-    assert routes == {str(task): {"queue": task.queue("sexton")} for task in TaskName}

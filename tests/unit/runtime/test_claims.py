@@ -148,6 +148,7 @@ def test_a_parked_killer_gets_one_look_per_quarter_of_an_hour() -> None:
     hints.expire(hints.keys.not_before(KEY))
     hints.crash(message())
     assert isinstance(hints.claims.begin(message(), "refused"), RefusedClaim)
+    assert not hints.dispatcher.describe(KEY).running
     assert hints.dispatcher.parked()[0].since == NOW
 
 

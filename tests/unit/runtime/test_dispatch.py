@@ -3,9 +3,10 @@ from datetime import timedelta
 import pytest
 
 from eno.errors import BrokerUnavailable, Refused
-from runtime.dispatch import Enqueued, NotBefore, Parked, Pending
+from runtime.broker import Keys
+from runtime.dispatch import Enqueued, NotBefore, Parked, Pending, celery_configuration
 from runtime.messages import MESSAGES, TaskName
-from tests.support.hints import NOW, Hints, message
+from tests.support.hints import NOW, Hints, message, settings
 
 
 def test_a_message_is_sent_once_while_it_is_pending() -> None:
@@ -113,8 +114,9 @@ def test_a_change_of_the_object_does_not_shorten_the_pause_after_a_failure() -> 
 
 def test_a_person_who_asks_now_is_not_told_to_wait() -> None:
     hints = Hints()
-    hints.dispatcher.enqueue(message())
     hints.begin(message()).fail(retry_after=30)
+    hints.dispatcher.forget(message().key)
+    assert hints.dispatcher.enqueue(message()) == Enqueued()
     hints.dispatcher.forget(message().key)
     assert hints.dispatcher.enqueue(message()) == Enqueued()
 
@@ -182,3 +184,19 @@ def test_every_key_carries_the_instance_and_ends_by_itself() -> None:
     assert len(names) >= 9
     assert [name for name in names if not name.startswith("blue:")] == []
     assert [name for name in names if hints.redis.pttl(name) <= 0] == []
+
+
+def test_two_instances_share_no_name_in_redis() -> None:
+    blue, green = (celery_configuration(settings(instance=name)) for name in ("blue", "green"))
+    options = ("unacked_key", "unacked_index_key", "unacked_mutex_key")
+    for name in options:
+        assert blue["broker_transport_options"][name] != green["broker_transport_options"][name]
+    for name in ("task_routes", "control_exchange", "event_exchange", "task_default_queue"):
+        assert blue[name] != green[name]
+    assert {queue.name for queue in blue["task_queues"]} & {queue.name for queue in green["task_queues"]} == set()
+    assert Keys("blue").pending("k") != Keys("green").pending("k")
+
+
+def test_every_task_goes_to_its_own_queue() -> None:
+    routes = celery_configuration(settings())["task_routes"]
+    assert routes == {str(task): {"queue": task.queue("sexton")} for task in TaskName}

@@ -86,6 +86,24 @@ def test_a_payload_that_is_not_exactly_right_is_refused(change: dict[str, object
         parse(TaskName.RECOVER, COMPOSITION | change)
 
 
+def test_slices_without_an_owner_have_a_message_and_a_key_of_their_own() -> None:
+    nobody = COMPOSITION | {"name": "", "uid": ""}
+    one, same, two = (parse(TaskName.CLEANUP, nobody | {"slices": names}) for names in (["a"], ["a"], ["b"]))
+    elsewhere = parse(TaskName.CLEANUP, nobody | {"slices": ["a"], "namespace": "other"})
+    assert one.key == same.key
+    assert len({one.key, two.key, elsewhere.key, EXAMPLES[3].key}) == 4
+    for task in set(TaskName) - {TaskName.CLEANUP, TaskName.RETIRE}:
+        for field in ("name", "uid"):
+            with pytest.raises(InvalidMessage, match=field):
+                parse(task, COMPOSITION | {field: ""})
+
+
+@pytest.mark.parametrize("name", ["../secrets", "a\n", "n" * 254, "A"])
+def test_an_owner_needs_a_name_that_a_url_can_carry(name: str) -> None:
+    with pytest.raises(InvalidMessage, match="name"):
+        parse(TaskName.CLEANUP, COMPOSITION | {"name": name, "slices": ["a"]})
+
+
 def test_too_many_slices_are_refused() -> None:
     with pytest.raises(InvalidMessage, match="slices"):
         parse(TaskName.CLEANUP, COMPOSITION | {"slices": ["s"] * (MAX_SLICES + 1)})

@@ -68,8 +68,8 @@ def test_recover_is_not_due(fields: dict[str, Any]) -> None:
     assert recover(subject(composition(**fields), ALL_NAMESPACES), NOW, ALL_NAMESPACES) == NOTHING
 
 
-def test_nothing_is_due_while_recovery_is_disabled() -> None:
-    assert derive(subject(composition(), DISABLED), NOW, DISABLED) == NOTHING
+def test_no_recovery_is_due_while_recovery_is_disabled() -> None:
+    assert recover(subject(composition(), DISABLED), NOW, DISABLED) == NOTHING
 
 
 def test_labels_decide_also_when_the_server_did_not_select() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
 
 from eno.errors import BrokerUnavailable
+from eno.times import format_time
 from kube.cluster import Json
 from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked, Pending
-from runtime.messages import Message
+from runtime.messages import Message, TaskName
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, resource_slice, synthesis
 from watcher.agenda import Agenda
 from watcher.cache import Cache
@@ -20,13 +22,21 @@ from watcher.records import Kind
 
 RESYNC = timedelta(seconds=30)
 DECIDED = composition(version=2, current=synthesis(tombstoneRecoveryStatus=decision()))
+READY = composition(
+    version=2,
+    current=synthesis(tombstoneRecoveryStatus=decision(), ready=format_time(NOW), reconciled=format_time(NOW)),
+)
 OPTED_OUT = composition(version=2, opt_in=None)
 
 
 @dataclass
 class ScriptedQueue:
-    """Answers with what the test sets, by default as a Redis whose worker never takes a message."""
+    """Answers with what the test sets, by default as a Redis whose worker never takes a message.
 
+    Messages of other tasks than those given are taken at once and not counted.
+    """
+
+    tasks: Collection[TaskName] = (TaskName.RECOVER,)
     answer: Dispatched | None = None
     down: bool = False
     held_back: set[str] = field(default_factory=set)
@@ -34,9 +44,11 @@ class ScriptedQueue:
     asked: int = 0
 
     def enqueue(self, message: Message) -> Dispatched:
-        self.asked += 1
         if self.down:
             raise BrokerUnavailable("not available", where="Redis 127.0.0.1:6379/0")
+        if message.task not in self.tasks:
+            return Enqueued()
+        self.asked += 1
         if self.answer is not None:
             return self.answer
         if message in self.sent:
@@ -125,14 +137,68 @@ def test_a_flushed_redis_gets_its_message_again_within_one_resync(world: World) 
     assert len(world.queue.sent) == 1
 
 
-@pytest.mark.parametrize("converged", [DECIDED, OPTED_OUT], ids=["decided", "opted out"])
+@pytest.mark.parametrize("converged", [READY, OPTED_OUT], ids=["ready", "opted out"])
 def test_a_converged_cluster_asks_redis_nothing(world: World, converged: Json) -> None:
-    world.list_compositions(converged)
+    world.queue.tasks = set(TaskName) - {TaskName.RECORD}
     world.list_slices(resource_slice())
+    world.list_compositions(converged)
     for _ in range(100):
         world.slices.changed(resource_slice())
         world.compositions.changed(converged)
         assert world.advance(RESYNC) == 0
+    world.list_slices(resource_slice())
+    world.list_compositions(converged)
+    assert world.settle() == 0, "neither does a relist"
+
+
+def test_a_change_of_a_slice_gates_its_converged_composition_once(world: World) -> None:
+    world.queue.tasks = {TaskName.GATE}
+    world.list_slices(resource_slice())
+    world.list_compositions(READY)
+    assert world.settle() == 0
+    for version in range(2, 10):
+        world.slices.changed(resource_slice(version=version))
+    world.compositions.changed(composition(version=3, current=READY["status"]["currentSynthesis"]))
+    assert world.settle() == 1
+    assert world.advance(10 * RESYNC) == 0
+    world.list_slices(resource_slice(version=10))
+    assert world.settle() == 1, "also one that only a relist shows"
+
+
+def test_a_change_of_a_slice_is_not_forgotten_in_an_outage_of_redis(world: World) -> None:
+    world.queue.tasks = {TaskName.GATE}
+    world.list_slices(resource_slice())
+    world.list_compositions(READY)
+    world.settle()
+    world.slices.changed(resource_slice(version=2))
+    world.queue.down = True
+    world.follower.step()
+    world.queue.down = False
+    assert world.settle() == 1
+
+
+def test_a_young_slice_is_taken_up_where_it_stands_by_the_next_process(world: World) -> None:
+    world.queue.tasks = {TaskName.CLEANUP}
+    created = format_time(NOW - timedelta(seconds=2))
+    for _ in range(2):
+        world.restart()
+        world.list_compositions(READY)
+        world.list_slices(resource_slice(), resource_slice("s-2", creationTimestamp=created))
+        assert world.settle() == 0
+    assert world.advance(timedelta(seconds=3)) == 0
+    assert world.advance(timedelta.resolution) == 1
+    world.restart()
+    world.queue.sent.clear()
+    world.list_compositions(READY)
+    world.list_slices(resource_slice(), resource_slice("s-2", creationTimestamp=created))
+    assert world.settle() == 1, "a wait that ended while nothing ran is acted on at once"
+
+
+def test_a_slice_that_no_composition_controls_is_reported_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.list_slices(resource_slice("s-1", owner=None, owner_uid=""))
+    for _ in range(10):
+        world.advance(RESYNC)
+    assert [record.getMessage() for record in caplog.records] == ["no composition controls ResourceSlice prod/s-1"]
 
 
 @pytest.mark.parametrize("after", [DECIDED, OPTED_OUT], ids=["decided", "opted out"])

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.envelope import Accepted, Dropped, inspect
+from workers.envelope import EMPTY, Accepted, Dropped, inspect, is_message
 
 KNOWN = {"sexton.recover"}
 HEADERS = {"task": "sexton.recover", "id": "d-1", "kwargsrepr": "{'name': 'web'}"}
@@ -69,3 +69,43 @@ ANYTHING = st.recursive(
 @given(ANYTHING, ANYTHING)
 def test_no_message_is_too_strange_to_be_judged(headers: object, body: object) -> None:
     assert isinstance(inspect(headers, body, KNOWN), Accepted | Dropped)
+
+
+ITEM = {
+    "body": "W10=",
+    "headers": HEADERS,
+    "properties": {
+        "delivery_tag": "t",
+        "delivery_info": {"exchange": "", "routing_key": "sexton.recover"},
+        "body_encoding": "base64",
+    },
+}
+
+
+def properties(**changes: object) -> dict[str, object]:
+    return ITEM | {"properties": ITEM["properties"] | changes}  # type: ignore[operator]
+
+
+def test_an_item_with_everything_is_a_message() -> None:
+    assert is_message(ITEM)
+    assert is_message(EMPTY)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(5, id="a number"),
+        pytest.param([], id="a list"),
+        pytest.param({}, id="nothing"),
+        pytest.param({"properties": {}}, id="no delivery tag"),
+        pytest.param(properties(delivery_tag=["t"]), id="a tag that is no string"),
+        pytest.param(properties(delivery_info=None), id="no delivery info"),
+        pytest.param(properties(delivery_info={"exchange": ""}), id="no routing key"),
+        pytest.param(properties(body_encoding="rot13"), id="an unknown encoding"),
+        pytest.param(ITEM | {"body": "abc"}, id="a body that does not decode"),
+        pytest.param(ITEM | {"body": 1}, id="a body that is no string"),
+        pytest.param(ITEM | {"headers": ["task"]}, id="headers that are a list"),
+    ],
+)
+def test_anything_else_is_none(item: object) -> None:
+    assert not is_message(item)
