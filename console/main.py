@@ -14,8 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from console import clusters, render
+from console import clusters, inventory_app, render
 from console.demo import DEFAULT_TIMEOUT, run_demo
+from console.explain import explain_with
 from console.plan import parse_target, preview
 from console.render import Output
 from console.status import collect
@@ -38,6 +39,8 @@ app = typer.Typer(
     name="sexton",
     epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
 )
+
+app.add_typer(inventory_app.app)
 
 Kubeconfig = Annotated[
     Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the upstream cluster.", show_default=False)
@@ -119,6 +122,26 @@ def plan(
         render.terminal().print(render.plan(found))
     if found.cause is not None:
         raise found.cause
+
+
+@app.command()
+def explain(
+    context: typer.Context,
+    composition: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The composition.")],
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show why a composition is not ready, and why each of its slices is kept or would go."""
+    target = parse_target(composition)
+    settings = _settings(context)
+    found = explain_with(settings, clusters.context(settings), target.namespace, target.name)
+    if output is Output.JSON:
+        render.print_json(found.to_json())
+    else:
+        console = render.terminal()
+        for part in render.explanation(found):
+            console.print(part)
+    if found.unavailable is not None:
+        raise found.unavailable
 
 
 @app.command()

@@ -18,6 +18,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.tree import Tree
 
+from console.explain import Explanation
 from console.plan import Preview, SliceWrite
 from console.status import Report, Row
 from console.verdict import Burial
@@ -80,6 +81,24 @@ def plan(preview: Preview) -> Tree:
     if preview.note:
         tree.add(preview.note)
     return tree
+
+
+def explanation(found: Explanation) -> list[Table | str]:
+    """The composition, what is in the way, and its slices each with its fate."""
+    rows = dict(found.facts)
+    if found.obstacles:
+        rows["in the way"] = "\n".join(found.obstacles)
+    if found.resynthesis:
+        rows["resynthesis"] = found.resynthesis
+    rows |= {f"task {each.task.short}": each.text for each in found.tasks if each.text}
+    shown: list[Table | str] = [facts(rows.items())]
+    if found.slices:
+        slices = (
+            (each.name, ", ".join(each.referenced_by), each.verb, each.fate.reason if each.fate else "")
+            for each in found.slices
+        )
+        shown.append(grid("SLICE", "REFERENCED BY", "FATE", "WHY", rows=slices))
+    return shown
 
 
 def burial(ended: Burial) -> Group:

@@ -343,4 +343,6 @@ def _shown_list(store: Store, found: ObjectList, form: Form, include: str) -> by
         "metadata": metadata,
     }
     items = b",".join(item.partial() if partial else item.listed(kind) for item in found.items)
-    return _encode(head)[:-1] + b',"items":[' + items + b"]}"
+    # Go writes its nil slices as null, and an empty list of metadata is one.
+    shown = b"null" if partial and not items else b"[" + items + b"]"
+    return _encode(head)[:-1] + b',"items":' + shown + b"}"

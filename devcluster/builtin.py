@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
-from datetime import UTC
+from collections.abc import Iterator, Mapping
 
+import msgspec
+
+from devcluster.events import REFERENCE, EventRules
 from devcluster.kinds import Column, Kind, Rules, Undecodable, envelope
 from devcluster.schema import compile_schema
 from devcluster.statuses import Cause, forbidden_field, invalid_value, required, too_long
-from eno.times import format_time, parse_time
+from devcluster.times import micro_time
 from kube.cluster import Json
 from kube.resources import EVENTS, LEASES, NAMESPACES, SECRETS, Resource
 
@@ -35,13 +37,13 @@ _REQUIRED_DATA = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
 }
+_JSON_DATA = (".dockercfg", ".dockerconfigjson")
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _DATA_KEY_LIMIT = 253
 _BAD_DATA_KEY = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
     "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-_MICRO_TIME = re.compile(r".*[tT][0-9:]{8}(\.[0-9]{6})(Z|[+-][0-9]{2}:[0-9]{2})")
 
 _STRING: Json = {"type": "string"}
 _INTEGER: Json = {"type": "integer", "x-go-type": "int32"}
@@ -89,8 +91,7 @@ class SecretRules(Rules):
         found = _data_key_causes(data)
         if sum(_decoded_size(value) for value in data.values()) > DATA_LIMIT:
             found.append(too_long("data", DATA_LIMIT))
-        needed = _REQUIRED_DATA.get(body["type"], ())
-        found += [required(f"data[{key}]") for key in needed if key not in data]
+        found += _typed_causes(body["type"], data)
         annotations = body["metadata"].get("annotations") or {}
         if body["type"] == "kubernetes.io/service-account-token" and not annotations.get(_SERVICE_ACCOUNT):
             found.append(required(f"metadata.annotations[{_SERVICE_ACCOUNT}]"))
@@ -127,48 +128,6 @@ class ConfigMapRules(Rules):
         return _immutable_causes(body, old, ("data", "binaryData")) + self.causes(body)
 
 
-class EventRules(Rules):
-    """An Event lies in the namespace of what it is about."""
-
-    def decode(self, body: Json) -> None:
-        body.setdefault("involvedObject", {})
-        body.setdefault("eventTime", None)
-        for name in ("reportingComponent", "reportingInstance"):
-            body.setdefault(name, "")
-        body.setdefault("source", {})
-        for name in ("firstTimestamp", "lastTimestamp"):
-            if body.get(name):
-                body[name] = format_time(parse_time(body[name]))
-        if body["eventTime"]:
-            body["eventTime"] = _micro_time(body["eventTime"])
-
-    def causes(self, body: Json) -> list[Cause]:
-        about = body["involvedObject"].get("namespace", "")
-        found: list[Cause] = []
-        if about != body["metadata"]["namespace"] and not (about == "" and body["metadata"]["namespace"] == "default"):
-            why = "does not match event.namespace"
-            found.append(invalid_value("involvedObject.namespace", f'"{about}"', why))
-        if body["eventTime"] is not None:
-            needed = ("reportingComponent", "reportingInstance", "action")
-            found += [required(name) for name in needed if not body.get(name)]
-        return found
-
-    def update_causes(self, body: Json, old: Json) -> list[Cause]:
-        del old
-        return self.causes(body)
-
-    def fields(self, body: Json) -> Mapping[str, str]:
-        about: Json = body["involvedObject"]
-        source = body["source"].get("component") or body["reportingComponent"]
-        return {
-            **{f"involvedObject.{name}": str(about.get(name, "")) for name in _REFERENCE},
-            "reason": body.get("reason", ""),
-            "type": body.get("type", ""),
-            "reportingComponent": body["reportingComponent"],
-            "source": source,
-        }
-
-
 class LeaseRules(Rules):
     """Times in a Lease are MicroTime: exactly six digits after the point."""
 
@@ -176,7 +135,7 @@ class LeaseRules(Rules):
         spec = body.setdefault("spec", {})
         for name in ("acquireTime", "renewTime"):
             if spec.get(name):
-                spec[name] = _micro_time(spec[name])
+                spec[name] = micro_time(spec[name])
 
     def causes(self, body: Json) -> list[Cause]:
         spec = body["spec"]
@@ -188,9 +147,6 @@ class LeaseRules(Rules):
             why = "must be greater than or equal to 0"
             found.append(invalid_value("spec.leaseTransitions", str(transitions), why))
         return found
-
-
-_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
 def _kind(resource: Resource, properties: Json, rules: Rules, columns: tuple[Column, ...], **more: object) -> Kind:
@@ -250,8 +206,8 @@ BUILTIN: tuple[Kind, ...] = (
     _kind(
         EVENTS,
         {
-            "involvedObject": {"type": "object", "properties": dict.fromkeys(_REFERENCE, _STRING)},
-            "related": {"type": "object", "properties": dict.fromkeys(_REFERENCE, _STRING)},
+            "involvedObject": {"type": "object", "properties": dict.fromkeys(REFERENCE, _STRING)},
+            "related": {"type": "object", "properties": dict.fromkeys(REFERENCE, _STRING)},
             "source": {"type": "object", "properties": {"component": _STRING, "host": _STRING}},
             "series": {"type": "object", "properties": {"count": _INTEGER, "lastObservedTime": _TIME}},
             **dict.fromkeys(("reason", "message", "type", "action"), _STRING),
@@ -269,7 +225,7 @@ BUILTIN: tuple[Kind, ...] = (
         ),
         short_names=("ev",),
         field_labels=frozenset(
-            {f"involvedObject.{name}" for name in _REFERENCE} | {"reason", "type", "reportingComponent", "source"}
+            {f"involvedObject.{name}" for name in REFERENCE} | {"reason", "type", "reportingComponent", "source"}
         ),
         create_on_update=True,
     ),
@@ -306,14 +262,6 @@ def _name_label(body: Json) -> None:
     meta["labels"] = {**(meta.get("labels") or {}), _NAME_LABEL: meta.get("name", "")}
 
 
-def _micro_time(text: str) -> str:
-    """A MicroTime as Go writes it: in UTC. Raises Undecodable."""
-    if not _MICRO_TIME.fullmatch(text):
-        layout = "2006-01-02T15:04:05.000000Z07:00"
-        raise Undecodable(f'parsing time "{text}" as "{layout}": cannot parse it as ".000000"')
-    return parse_time(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def _canonical_base64(text: str) -> str:
     """The text as Go writes it after decoding; it ignores line breaks and nothing else."""
     compact = text.replace("\r", "").replace("\n", "")
@@ -326,6 +274,25 @@ def _canonical_base64(text: str) -> str:
 
 def _decoded_size(text: str) -> int:
     return len(text) // 4 * 3 - text.count("=", -2)
+
+
+def _typed_causes(kind: str, data: Mapping[str, str]) -> Iterator[Cause]:
+    """What the types of Secrets that Kubernetes knows ask of their data."""
+    for key in _REQUIRED_DATA.get(kind, ()):
+        if key not in data:
+            yield required(f"data[{key}]")
+        elif key in _JSON_DATA and not _is_json(base64.b64decode(data[key])):
+            yield invalid_value(f"data[{key}]", '"<secret contents redacted>"', "invalid character")
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        yield from (required(f"data[{key}]") for key in ("username", "password"))
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def _data_key_causes(data: Mapping[str, str]) -> list[Cause]:

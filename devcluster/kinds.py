@@ -50,8 +50,11 @@ class Undecodable(Exception):
 class Rules:
     """What a kind adds to the rules of writing that hold for all. The base adds nothing.
 
-    `prepare_*` may change the object that is about to be written, never the old one.
+    `prepare_*` may change the object that is about to be written, never the old one. `any_name`: names need not
+    be DNS subdomains.
     """
+
+    any_name = False
 
     def decode(self, body: Json) -> None:
         """Bring the body into its stored form. Raises Undecodable."""
@@ -179,7 +182,8 @@ def _check_type(kind: Kind, body: Json, *, patched: bool = False) -> None:
             raise Undecodable(why)
         short = str(version).rpartition("/")[2]
         raise bad_request(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
-    own = (body.get("metadata") or {}).get("name", "")
+    meta = body.get("metadata")
+    own = str(meta.get("name", "")) if isinstance(meta, dict) else ""
     if name != resource.kind:
         cause = invalid_value("kind", f'"{name}"', f"must be {resource.kind}")
         raise invalid(str(name), resource.group, own, [cause])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 
 from devcluster.schema import Node, compile_schema
 from devcluster.statuses import Cause, forbidden_field, invalid_value, required, too_long
 from kube.cluster import Json
+
+NameFaults: TypeAlias = Callable[[str], Iterator[str]]
+"""Why a name is none of some form; empty when it is."""
 
 NAME_LIMIT = 253
 """Characters of a name."""
@@ -90,16 +93,30 @@ SCHEMA: Node = compile_schema(
 """The shape of `metadata`, as kube-apiserver decodes it."""
 
 
-def name_faults(name: str, *, dots: bool = True) -> Iterator[str]:
-    """Why `name` is no RFC 1123 subdomain, or label where `dots` are not allowed."""
-    if not dots and "." in name:
+def subdomain_faults(name: str) -> Iterator[str]:
+    """Why `name` is no RFC 1123 subdomain."""
+    if len(name) > NAME_LIMIT:
+        yield f"must be no more than {NAME_LIMIT} characters"
+    if not _is_subdomain(name):
+        yield _BAD_SUBDOMAIN
+
+
+def label_faults(name: str) -> Iterator[str]:
+    """Why `name` is no RFC 1123 label, which has no dots."""
+    if "." in name:
         yield "must not contain dots"
         return
-    limit = NAME_LIMIT if dots else _PART_LIMIT
-    if len(name) > limit:
-        yield f"must be no more than {limit} {'characters' if dots else 'bytes'}"
-    if not (_is_subdomain if dots else _is_label)(name):
-        yield _BAD_SUBDOMAIN if dots else _BAD_LABEL
+    if len(name) > _PART_LIMIT:
+        yield f"must be no more than {_PART_LIMIT} bytes"
+    if not _is_label(name):
+        yield _BAD_LABEL
+
+
+def segment_faults(name: str) -> Iterator[str]:
+    """Why `name` is no segment of a path."""
+    if name in (".", ".."):
+        yield f"may not be '{name}'"
+    yield from (f"may not contain '{character}'" for character in "/%" if character in name)
 
 
 def qualified_name_faults(key: str) -> Iterator[str]:
@@ -143,18 +160,18 @@ def core_finalizer_causes(metadata: Json) -> list[Cause]:
     ]
 
 
-def created_causes(metadata: Json, *, dots: bool = True) -> list[Cause]:
+def created_causes(metadata: Json, faults_of: NameFaults = subdomain_faults) -> list[Cause]:
     """Why the metadata of an object to be created is invalid; empty when it is not."""
     causes: list[Cause] = []
     base, name = metadata.get("generateName", ""), metadata.get("name", "")
     if base:
         # A trailing dash is fine where a suffix follows.
-        faults = name_faults(base[:-1] if base.endswith("-") else base, dots=dots)
+        faults = faults_of(base[:-1] if base.endswith("-") else base)
         causes += [invalid_value("metadata.generateName", f'"{base}"', why) for why in faults]
     if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
     else:
-        causes += [invalid_value("metadata.name", f'"{name}"', why) for why in name_faults(name, dots=dots)]
+        causes += [invalid_value("metadata.name", f'"{name}"', why) for why in faults_of(name)]
     return causes + _common_causes(metadata)
 
 
@@ -204,9 +221,14 @@ def _common_causes(metadata: Json) -> list[Cause]:
         causes += [invalid_value("metadata.annotations", f'"{key}"', why) for why in faults]
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
         causes.append(too_long("metadata.annotations", ANNOTATIONS_LIMIT))
-    for name in metadata.get("finalizers") or ():
+    finalizers = metadata.get("finalizers") or []
+    for name in finalizers:
         faults = qualified_name_faults(name)
         causes += [invalid_value("metadata.finalizers", f'"{name}"', why) for why in faults]
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        shown = msgspec.json.encode(finalizers).decode()
+        why = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.append(invalid_value("metadata.finalizers", shown, why))
     return causes + _owner_causes(metadata.get("ownerReferences") or [])
 
 

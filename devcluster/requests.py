@@ -65,7 +65,9 @@ class Request:
 
     @property
     def verb(self) -> str:
-        """The API verb, as in RBAC and audit logs."""
+        """The API verb, as in RBAC and audit logs; for what is no resource, the method."""
+        if not self.target.plural:
+            return self.method.lower()
         if self.method == "GET":
             if self.target.name:
                 return "get"

@@ -131,7 +131,7 @@ def prepared_update(kind: Kind, body: Json, old: Json, subresource: str) -> Json
 
 def created_causes(kind: Kind, decoded: Decoded) -> list[Cause]:
     """Why a new object is invalid."""
-    found = metadata.created_causes(decoded.body["metadata"], dots=not kind.label_names)
+    found = metadata.created_causes(decoded.body["metadata"], _name_faults(kind))
     if not kind.resource.group:
         found += metadata.core_finalizer_causes(decoded.body["metadata"])
     if not decoded.conforms:
@@ -185,6 +185,12 @@ def check_size(kind: Kind, stored: Stored) -> None:
     """
     if kind.custom and len(stored.rest) > OBJECT_LIMIT:
         raise internal("etcdserver: request is too large")
+
+
+def _name_faults(kind: Kind) -> metadata.NameFaults:
+    if kind.rules.any_name:
+        return metadata.segment_faults
+    return metadata.label_faults if kind.label_names else metadata.subdomain_faults
 
 
 def _with_member(body: Json, source: Json, name: str) -> Json:

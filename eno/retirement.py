@@ -25,10 +25,22 @@ UNCLAIMED_SINCE_ANNOTATION = f"{GROUP}/inventory-unclaimed-since"
 class Holding:
     """A Secret of ours. `marked` says that the annotation is there; `since` what it says, None if it is no time."""
 
-    secret: Mapping[str, Any]
     stored: Stored
     marked: bool
     since: datetime | None
+
+    @classmethod
+    def of(cls, secret: Mapping[str, Any]) -> Holding | None:
+        """From a Secret with its type, or its metadata alone; None when it is not ours. Raises MalformedObject."""
+        stored = read(secret)
+        if stored is None:
+            return None
+        text = ObjectView.from_json(secret).annotations.get(UNCLAIMED_SINCE_ANNOTATION)
+        try:
+            since = parse_time(text or "")
+        except ValueError:
+            since = None
+        return cls(stored, text is not None, since)
 
     @property
     def namespace(self) -> str:
@@ -69,13 +81,12 @@ class Steps:
     until: datetime | None = None
 
 
-def groups(secrets: Iterable[Mapping[str, Any]], namespace: str) -> list[Group]:
+def groups(holdings: Sequence[Holding], namespace: str) -> list[Group]:
     """The Secrets of ours in one lineage by snapshot, oldest first: what goes last is what recovery would choose.
 
     None at all when no Secret proves that the lineage is one of this namespace: a lineage has but one, and it
     may be somebody else's. What is terminating goes by itself.
     """
-    holdings = [each for each in map(_holding, secrets) if each is not None]
     if not any(each.namespace == namespace for each in holdings):
         return []
     snapshots: dict[tuple[datetime, str, str], list[Holding]] = {}
@@ -91,16 +102,39 @@ def groups(secrets: Iterable[Mapping[str, Any]], namespace: str) -> list[Group]:
     return [*(Group(tuple(snapshots[key])) for key in sorted(snapshots)), *unusable]
 
 
-def claimed(group: Group, lineage_id: str, namespace: Sequence[Composition], *, infer: bool) -> str | None:
-    """Who claims the group, by one complete list of the namespace; None when nobody does."""
-    for each in namespace:
-        if lineage(each.namespace, each.synthesizer) != lineage_id:
-            continue
-        if _unrecovered(each, infer=infer):
-            return f"{each.title} is still to be recovered"
-        if group.composition in ("", each.name) and (each.opted_in or each.deleting):
-            return f"{each.title} exists"
-    return None
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who claims the snapshots of one lineage: one claimant all of them, or each the one of its name."""
+
+    everything: str = ""
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, lineage_id: str, namespace: Iterable[Composition], *, infer: bool) -> Claims:
+        """By one complete list of the namespace, which has no selector."""
+        own = [each for each in namespace if lineage(each.namespace, each.synthesizer) == lineage_id]
+        unrecovered = (each.name for each in own if is_unrecovered(each, infer=infer))
+        return cls(next(unrecovered, ""), frozenset(each.name for each in own if claims_its_own(each)))
+
+    def of_group(self, group: Group) -> str | None:
+        """Why the group is claimed, or None when nobody does. One of unknown name may be anybody's."""
+        if self.everything:
+            return f"{self.everything} is still to be recovered"
+        if group.composition in self.names or (self.names and not group.composition):
+            return f"{group.composition or min(self.names)} exists"
+        return None
+
+
+def claims_its_own(composition: Composition) -> bool:
+    """Whether the snapshots of its name are still needed."""
+    return composition.opted_in or composition.deleting
+
+
+def is_unrecovered(composition: Composition, *, infer: bool) -> bool:
+    """Whether it lacks history and has no decision yet. Without a synthesis it is going to lack it."""
+    if composition.current is None:
+        return composition.opted_in and not composition.deleting
+    return recovery_required(composition, infer=infer) and not finished(composition.current)
 
 
 def steps(group: Group, claim: str | None, now: datetime, grace: timedelta) -> Steps:
@@ -116,22 +150,3 @@ def steps(group: Group, claim: str | None, now: datetime, grace: timedelta) -> S
     if now < due:
         return Steps("unclaimed, within the grace", until=due)
     return Steps("unclaimed for longer than the grace", delete=group.holdings)
-
-
-def _unrecovered(composition: Composition, *, infer: bool) -> bool:
-    """Whether it lacks history and has no decision yet. Without a synthesis it is going to lack it."""
-    if composition.current is None:
-        return composition.opted_in and not composition.deleting
-    return recovery_required(composition, infer=infer) and not finished(composition.current)
-
-
-def _holding(secret: Mapping[str, Any]) -> Holding | None:
-    stored = read(secret)
-    if stored is None:
-        return None
-    text = ObjectView.from_json(secret).annotations.get(UNCLAIMED_SINCE_ANNOTATION)
-    try:
-        since = parse_time(text or "")
-    except ValueError:
-        since = None
-    return Holding(secret, stored, text is not None, since)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from eno.objects import Composition
 from eno.selectors import LabelSelector
@@ -36,6 +36,8 @@ class Scope(BaseModel):
     recovery_enabled: bool = False
     # JSON knows no enumerations.
     aggregation: Annotated[Aggregation, Strict(False)] = Aggregation.OPTED_IN
+    retirement_grace: Annotated[float, Field(ge=0)] = 7 * 86400.0
+    """Seconds that an unclaimed inventory is kept; 0: for ever."""
 
     def outside_watch(self, composition: Composition) -> str | None:
         """Why the composition is outside the watch scope, or None.
@@ -51,6 +53,11 @@ class Scope(BaseModel):
     def aggregates(self, *, opted_in: bool) -> bool:
         """Whether readiness is derived here, and not by somebody else."""
         return self.aggregation is Aggregation.ALL or (self.aggregation is Aggregation.OPTED_IN and opted_in)
+
+    def recovers_in(self, namespace: str) -> bool:
+        """Whether the compositions of a namespace are recovered here, those that the selector leaves out aside."""
+        watched = self.composition_namespace in ("", namespace)
+        return self.recovery_enabled and watched and namespace == self.recovery_namespace
 
     def outside_recovery(self, composition: Composition) -> str | None:
         """Why the composition is outside the recovery scope, or None."""

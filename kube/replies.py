@@ -40,6 +40,9 @@ def page_from(request: Request, body: bytes, date: datetime | None) -> Page:
     """The page in the body of a list's 2xx answer. Raises BadResponse unless it is all there."""
     answer = object_from(request, body)
     metadata, items = answer.get("metadata"), answer.get("items")
+    if items is None and "items" in answer and request.kind == "PartialObjectMetadataList":
+        # kube-apiserver's way of saying that a metadata list is empty; other lists are never null.
+        items = []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise BadResponse(request.operation, reason="NoItems", message="a list without a list of objects")
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None

@@ -197,6 +197,7 @@ class Settings(BaseSettings):
             label_selector=self.composition_label_selector,
             recovery_namespace=self.pod_namespace or "",
             recovery_enabled=self.enable_tombstone_recovery,
+            retirement_grace=self.retirement_grace.total_seconds(),
             aggregation=self.aggregation,
         )
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import version
+from pathlib import Path
 
 from eno.errors import SextonError
 from kube.config import load_connection
@@ -34,6 +35,7 @@ _FLAGS = (
     "all_namespaces",
     "composition_label_selector",
     "enable_tombstone_recovery",
+    "retirement_grace",
     "requests_per_second",
     "burst",
     "resync_seconds",
@@ -65,19 +67,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(settings: Settings, health_host: str, health_port: int | None) -> None:
     """Until told to end. Raises the SextonError that makes it impossible to start or to go on."""
     scope = settings.scope
-    connection = load_connection(str(settings.kubeconfig) if settings.kubeconfig else None)
-    limits = RateLimits(requests_per_second=settings.requests_per_second, burst=settings.burst)
-    cluster = HttpCluster(connection, user_agent=f"sexton-watcher/{version('sexton')}", limits=limits)
+    upstream = _connect(settings.kubeconfig, settings)
+    downstream = _connect(settings.downstream_kubeconfig, settings) if settings.downstream_kubeconfig else upstream
     configure(settings.log_level, settings.log_format)
     dispatcher = Dispatcher.connect(settings)
-    watcher = assemble(settings, scope, cluster, dispatcher)
+    watcher = assemble(settings, scope, upstream, downstream, dispatcher)
+
+    def disconnect() -> None:
+        upstream.close()
+        downstream.close()
+
     with _probes(settings, watcher, health_host, health_port):
         watcher.start()
         try:
             _until_told_to_end(watcher)
         finally:
-            watcher.stop(disconnect=cluster.close)
+            watcher.stop(disconnect=disconnect)
             dispatcher.close()
+
+
+def _connect(kubeconfig: Path | None, settings: Settings) -> HttpCluster:
+    connection = load_connection(str(kubeconfig) if kubeconfig else None)
+    limits = RateLimits(requests_per_second=settings.requests_per_second, burst=settings.burst)
+    return HttpCluster(connection, user_agent=f"sexton-watcher/{version('sexton')}", limits=limits)
 
 
 @contextmanager

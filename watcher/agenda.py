@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from watcher.records import Key
+from watcher.keys import Key
 
 _COMPACT_ABOVE = 1024
 """Replaced instants stay in the heap until popped; above this many, and twice the live ones, it is rebuilt."""

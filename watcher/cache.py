@@ -1,8 +1,8 @@
 """The records of all objects in scope, and what is to be looked at when one of them changes.
 
 Filled from lists and watch events, which are hints: nothing is ever written because of what an event said, and
-a list repairs whatever the events before it missed. What is looked at is a composition with its slices; a slice
-that no composition controls stands for itself.
+a list repairs whatever the events before it missed. What is looked at is a composition with its slices and
+inventories, and a lineage with all of its inventories; a slice that no composition controls stands for itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import logging
 import threading
 from collections.abc import Iterable
 
-from watcher.records import Key, Kind, Record, SliceRecord, Subject, Unreadable
+from watcher.chunks import InventoryRecord
+from watcher.keys import Key, Kind
+from watcher.records import CompositionRecord, LineageRecord, Record, SliceRecord, Subject, Unreadable
 from watcher.referrers import Referrers
 
 _log = logging.getLogger(__name__)
@@ -54,12 +56,22 @@ class Cache:
     def subject(self, key: Key) -> Subject:
         """What a look at the key sees now."""
         with self._lock:
+            if key.kind is Kind.LINEAGE:
+                return Subject(None, lineage=self._lineage(key))
             found = self._records.get(key)
             if isinstance(found, SliceRecord):
                 return Subject(None, (found,))
             related = self._referrers.of(key).union(found.refers_to if found else ())
-            slices = (self._records.get(name) for name in sorted(related))
-            return Subject(found, tuple(each for each in slices if isinstance(each, SliceRecord)))
+            slices = tuple(each for each in self._known(related) if isinstance(each, SliceRecord))
+            if not isinstance(found, CompositionRecord):
+                return Subject(None, slices)
+            stored = (each for history in found.histories for each in self._known(self._referrers.of(history)))
+            return Subject(
+                found,
+                slices,
+                inventories=tuple(each for each in stored if isinstance(each, InventoryRecord)),
+                adopted_in_use=found.key._replace(name=found.history.adopted) in self._records,
+            )
 
     def __len__(self) -> int:
         """How many objects are known."""
@@ -84,11 +96,11 @@ class Cache:
         looks = self._looks(before)
         if before is not None:
             del self._records[key]
-            self._referrers.remove(key, before.refers_to)
+            self._referrers.remove(key, _targets(before))
         if after is not None:
             self._records[key] = after
-            self._referrers.add(key, after.refers_to)
-        return looks | self._looks(after)
+            self._referrers.add(key, _targets(after))
+        return looks | self._looks(after) | self._disputed(before, after)
 
     def _report(self, unreadable: Unreadable) -> None:
         """Once per object and reason: a broken object is listed again and again."""
@@ -103,9 +115,53 @@ class Cache:
             return set()
         if isinstance(changed, SliceRecord):
             return {_unit(changed)} | self._referrers.of(changed.key)
-        named = (self._records.get(key) for key in changed.refers_to)
-        return {changed.key} | {_unit(each) for each in named if isinstance(each, SliceRecord)}
+        if isinstance(changed, InventoryRecord):
+            lineage, history = changed.refers_to
+            return {lineage} | _compositions(self._referrers.of(history))
+        named = self._known(changed.refers_to)
+        # Whoever adopted the history of this name.
+        adopting = _compositions(self._referrers.of(changed.key))
+        return {changed.key} | adopting | {_unit(each) for each in named if isinstance(each, SliceRecord)}
+
+    def _disputed(self, before: Record | None, after: Record | None) -> set[Key]:
+        """The lineages with inventories that a composition began or ceased to claim."""
+        claims = [_claim(each) for each in (before, after)]
+        if claims[0] == claims[1]:
+            return set()
+        lineages = {claim[0] for claim in claims if claim is not None}
+        return {key for key in lineages if any(each.kind is Kind.INVENTORY for each in self._referrers.of(key))}
+
+    def _lineage(self, key: Key) -> LineageRecord:
+        found = self._known(self._referrers.of(key))
+        return LineageRecord(
+            key.namespace,
+            tuple(each for each in found if isinstance(each, InventoryRecord)),
+            tuple(each for each in found if isinstance(each, CompositionRecord)),
+        )
+
+    def _known(self, keys: Iterable[Key]) -> list[Record]:
+        """The records there are, in the order of their keys."""
+        return [found for key in sorted(keys) if (found := self._records.get(key)) is not None]
 
 
 def _unit(of: SliceRecord) -> Key:
     return of.refers_to[0] if of.refers_to else of.key
+
+
+def _targets(of: Record) -> tuple[Key, ...]:
+    """Everything that looks at the record, or that it is looked at with."""
+    if not isinstance(of, CompositionRecord):
+        return of.refers_to
+    adopted = (of.key._replace(name=of.history.adopted),) if of.history.adopted else ()
+    return (*of.refers_to, *of.histories, of.lineage, *adopted)
+
+
+def _compositions(keys: Iterable[Key]) -> set[Key]:
+    return {key for key in keys if key.kind is Kind.COMPOSITION}
+
+
+def _claim(of: Record | None) -> tuple[Key, str, bool, bool] | None:
+    """What a composition claims of a lineage."""
+    if not isinstance(of, CompositionRecord):
+        return None
+    return of.lineage, of.key.name, of.history.claims, of.history.unrecovered

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from eno.retention import OVERFLOW_PAUSE
 from eno.scope import Scope
 from runtime.messages import Message, TaskName, parse
+from watcher.inventories import is_recorded, retirement
 from watcher.records import CompositionRecord, SliceRecord, Subject
 from watcher.slices import hole_counts_at, let_go_at
 
@@ -49,14 +50,22 @@ def recover(subject: Subject, _now: datetime, scope: Scope) -> Derived:
 
 
 def gate(subject: Subject, now: datetime, scope: Scope) -> Derived:
-    """Nobody recovers it, or its readiness is held or aggregated here and not settled yet."""
+    """Its readiness is held, which also waits for the decision of a skipped recovery, or aggregated and unsettled."""
     composition = subject.composition
     if composition is None or not composition.in_watch_scope:
         return NOTHING
-    if not (composition.recovery_skipped or _is_held(composition) or _is_unsettled(subject, composition, scope)):
+    if not (_is_held(composition) or _is_unsettled(subject, composition, scope)):
         return NOTHING
     at = hole_counts_at(subject)
     return Derived((_about(composition, TaskName.GATE, scope),), at if at is not None and now < at else None)
+
+
+def record(subject: Subject, now: datetime, scope: Scope) -> Derived:
+    """Ready and decided, and its snapshot is not complete, or something is left that it replaces."""
+    composition = subject.composition
+    if composition is None or not composition.in_recovery_scope or not composition.history.to_record:
+        return NOTHING
+    return NOTHING if is_recorded(subject, now) else Derived((_about(composition, TaskName.RECORD, scope),))
 
 
 def cleanup(subject: Subject, now: datetime, scope: Scope) -> Derived:
@@ -77,7 +86,20 @@ def cleanup(subject: Subject, now: datetime, scope: Scope) -> Derived:
     )
 
 
-RULES: tuple[Rule, ...] = (recover, gate, cleanup)
+def retire(subject: Subject, now: datetime, scope: Scope) -> Derived:
+    """Inventories that are to be marked, unmarked or let go, and the instant at which a grace ends."""
+    lineage, namespace = subject.lineage, scope.recovery_namespace
+    if lineage is None or not scope.recovers_in(namespace):
+        return NOTHING
+    plans = retirement(lineage, now, scope)
+    waits = [plan.until for plan in plans if plan.until is not None]
+    if not any(plan.mark or plan.unmark or plan.delete for plan in plans):
+        return Derived(look_again=min(waits, default=None))
+    message = parse(TaskName.RETIRE, {"namespace": namespace, "lineage": lineage.id, "scope": scope})
+    return Derived((message,), min(waits, default=None))
+
+
+RULES: tuple[Rule, ...] = (recover, gate, record, cleanup, retire)
 """Every rule there is. Their order is the order in which tasks are enqueued."""
 
 

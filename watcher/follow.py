@@ -22,7 +22,8 @@ from runtime.messages import InvalidMessage, Message
 from watcher.agenda import Agenda, Look
 from watcher.cache import Cache
 from watcher.derive import derive
-from watcher.records import Key, Kind, Record, Unreadable, read
+from watcher.keys import Key, Kind
+from watcher.records import Record, Unreadable, read
 
 TICK_SECONDS = 0.5
 """How often an idle loop wakes up: how late a timer or a request to stop may be noticed."""

@@ -15,15 +15,16 @@ from functools import partial
 from typing import Protocol
 
 from eno.errors import Retryable, SextonError
+from eno.inventory.secrets import INVENTORY_NAMESPACE, LINEAGE_KEY
 from eno.scope import Scope
 from kube.cluster import Cluster, Query
 from kube.reflector import Reflector, Stats, Stop
-from kube.resources import COMPOSITIONS, RESOURCE_SLICES
+from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
 from runtime.settings import Settings
 from watcher.agenda import Agenda
 from watcher.cache import Cache
 from watcher.follow import TICK_SECONDS, CacheSink, Follower, Queue
-from watcher.records import Kind
+from watcher.keys import Kind
 
 LOOP_SECONDS = 60.0
 """The dispatch loop is stuck when it did not come round for so long: more than Redis takes to fail."""
@@ -147,11 +148,16 @@ class Watcher:
             self._ended.append((name, failure))
 
 
-def assemble(settings: Settings, scope: Scope, cluster: Cluster, queue: Queue) -> Watcher:
-    """A watcher of the upstream `cluster`. `scope` is the one of `settings`."""
+def assemble(settings: Settings, scope: Scope, upstream: Cluster, downstream: Cluster, queue: Queue) -> Watcher:
+    """A watcher of both clusters. `scope` is the one of `settings`."""
     cache, agenda = Cache(), Agenda()
     streams = [
-        Reflector(cluster, query, CacheSink(kind, scope, cache, agenda), relist_interval=settings.relist_seconds)
+        Reflector(
+            downstream if kind is Kind.INVENTORY else upstream,
+            query,
+            CacheSink(kind, scope, cache, agenda),
+            relist_interval=settings.relist_seconds,
+        )
         for kind, query in queries(scope).items()
     ]
     resync = timedelta(seconds=settings.resync_seconds)
@@ -160,12 +166,24 @@ def assemble(settings: Settings, scope: Scope, cluster: Cluster, queue: Queue) -
 
 
 def queries(scope: Scope) -> dict[Kind, Query]:
-    """Slices carry none of their composition's labels, so only compositions can be selected by them."""
+    """Slices carry none of their composition's labels, so only compositions can be selected by them.
+
+    Inventories are followed only where history is recovered.
+    """
     namespace = scope.composition_namespace or None
-    return {
+    found = {
         Kind.COMPOSITION: Query(COMPOSITIONS, namespace, label_selector=scope.label_selector),
         Kind.SLICE: Query(RESOURCE_SLICES, namespace, metadata_only=True),
     }
+    if scope.recovery_enabled:
+        found[Kind.INVENTORY] = Query(
+            SECRETS,
+            INVENTORY_NAMESPACE,
+            label_selector=LINEAGE_KEY,
+            field_selector="type=Opaque",
+            metadata_only=True,
+        )
+    return found
 
 
 def _title(stream: Stream) -> str:

@@ -9,41 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from enum import StrEnum
+from datetime import datetime
+from functools import lru_cache
 from sys import intern
 from typing import Any, NamedTuple, TypeAlias
 
-from eno.decision import finished, recovery_due, resynthesis_refused, skipped_decision
+from eno.decision import (
+    adopted_source,
+    finished,
+    nothing_to_record,
+    recovery_due,
+    resynthesis_refused,
+)
 from eno.errors import MalformedObject
+from eno.inventory.replacement import keeps_evidence
+from eno.inventory.secrets import lineage
 from eno.objects import (
     CLEANUP_FINALIZER,
     OVERFLOW_LABEL,
     SYNTHESIS_UUID_LABEL,
     Composition,
-    ObjectView,
     ResourceSlice,
     Synthesis,
 )
+from eno.retirement import claims_its_own, is_unrecovered
 from eno.scope import Scope
-
-
-class Kind(StrEnum):
-    """The kinds that the watcher follows."""
-
-    COMPOSITION = "Composition"
-    SLICE = "ResourceSlice"
-
-
-class Key(NamedTuple):
-    """Names an object to look at."""
-
-    kind: Kind
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+from watcher.chunks import InventoryRecord, record_inventory
+from watcher.keys import Key, Kind, lineage_key, require_identity, utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +53,38 @@ class SynthesisRecord:
     decided: bool
 
 
+class HistoryRecord(NamedTuple):
+    """What a composition has to do with inventories: answers of `eno.decision`, `eno.inventory`, `eno.retirement`.
+
+    `adopted` is the name whose history its decision took over. `claims` its own snapshots, and all of its lineage
+    while it is `unrecovered`.
+    """
+
+    to_record: bool
+    keeps_evidence: bool
+    adopted: str
+    claims: bool
+    unrecovered: bool
+
+    @classmethod
+    def of(cls, view: Composition) -> HistoryRecord:
+        """The answers for a composition; most compositions share one object."""
+        return _shared_history(
+            cls(
+                to_record=nothing_to_record(view) is None,
+                keeps_evidence=keeps_evidence(view),
+                adopted=adopted_source(view.current) if view.current else "",
+                claims=claims_its_own(view),
+                unrecovered=is_unrecovered(view, infer=False),
+            )
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class CompositionRecord:
     """A composition, as far as the watcher needs it.
 
-    `recovery_due`, `recovery_skipped`, `may_resynthesize` and the scopes are answers of `eno.decision` and
-    `eno.scope`.
+    `recovery_due`, `may_resynthesize` and the scopes are answers of `eno.decision` and `eno.scope`.
     """
 
     key: Key
@@ -76,13 +94,13 @@ class CompositionRecord:
     deleting: bool
     opted_in: bool
     recovery_due: bool
-    recovery_skipped: bool
     may_resynthesize: bool
     in_watch_scope: bool
     in_recovery_scope: bool
     in_flight: SynthesisRecord | None
     current: SynthesisRecord | None
     previous_slice_names: tuple[str | None, ...]
+    history: HistoryRecord
 
     @property
     def refers_to(self) -> tuple[Key, ...]:
@@ -90,6 +108,19 @@ class CompositionRecord:
         own = (synthesis.slice_names for synthesis in (self.in_flight, self.current) if synthesis)
         names = {name for named in (*own, self.previous_slice_names) for name in named if name}
         return tuple(Key(Kind.SLICE, self.key.namespace, name) for name in sorted(names))
+
+    @property
+    def lineage(self) -> Key:
+        """What all inventories of its lineage are looked at by."""
+        return lineage_key(lineage(self.key.namespace, self.synthesizer))
+
+    @property
+    def histories(self) -> tuple[Key, ...]:
+        """The names under which inventories of it may be stored, in its lineage; none where it is not recovered."""
+        if not self.in_recovery_scope:
+            return ()
+        names = (self.key.name, self.history.adopted) if self.history.adopted else (self.key.name,)
+        return tuple(lineage_key(self.lineage.namespace, name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +150,33 @@ class SliceRecord:
         return (Key(Kind.COMPOSITION, self.key.namespace, self.owner_name),)
 
 
-Record: TypeAlias = CompositionRecord | SliceRecord
+Record: TypeAlias = CompositionRecord | SliceRecord | InventoryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LineageRecord:
+    """All known inventories of one lineage, and the compositions that may claim them."""
+
+    id: str
+    inventories: tuple[InventoryRecord, ...] = ()
+    compositions: tuple[CompositionRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What one look sees: a composition with the slices that it controls or names.
+    """What one look sees: a composition with the slices that it controls or names, and its inventories.
 
     `composition` is None where only its slices are left, and for a slice that no composition controls.
     `slices_changed`: one of them did since the last look. Their metadata does not tell what it was.
+    `adopted_in_use`: a composition has the name whose history this one adopted.
     """
 
     composition: CompositionRecord | None
     slices: tuple[SliceRecord, ...] = ()
     slices_changed: bool = False
+    inventories: tuple[InventoryRecord, ...] = ()
+    adopted_in_use: bool = False
+    lineage: LineageRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +190,13 @@ class Unreadable:
 def read(kind: Kind, obj: Mapping[str, Any], scope: Scope) -> Record | Unreadable:
     """The record of an object as the API server sent it."""
     try:
-        return record_composition(obj, scope) if kind is Kind.COMPOSITION else record_slice(obj)
+        match kind:
+            case Kind.COMPOSITION:
+                return record_composition(obj, scope)
+            case Kind.SLICE:
+                return record_slice(obj)
+            case _:
+                return record_inventory(obj)
     except MalformedObject as error:
         return Unreadable(_key_of(kind, obj), str(error))
 
@@ -154,7 +204,7 @@ def read(kind: Kind, obj: Mapping[str, Any], scope: Scope) -> Record | Unreadabl
 def record_composition(obj: Mapping[str, Any], scope: Scope) -> CompositionRecord:
     """Raises MalformedObject when the object cannot be read or names nothing."""
     view = Composition.from_json(obj)
-    _require_identity(view)
+    require_identity(view)
     return CompositionRecord(
         key=Key(Kind.COMPOSITION, intern(view.namespace), intern(view.name)),
         uid=intern(view.uid),
@@ -163,26 +213,26 @@ def record_composition(obj: Mapping[str, Any], scope: Scope) -> CompositionRecor
         deleting=view.deleting,
         opted_in=view.opted_in,
         recovery_due=recovery_due(view),
-        recovery_skipped=_skipped(view, scope),
         may_resynthesize=resynthesis_refused(view) is None,
         in_watch_scope=scope.outside_watch(view) is None,
         in_recovery_scope=scope.outside_recovery(view) is None,
         in_flight=_synthesis(view.in_flight),
         current=_synthesis(view.current),
         previous_slice_names=view.previous.slice_names if view.previous else (),
+        history=HistoryRecord.of(view),
     )
 
 
 def record_slice(obj: Mapping[str, Any]) -> SliceRecord:
     """Of a whole slice or of its PartialObjectMetadata. Raises MalformedObject like `record_composition`."""
     view = ResourceSlice.from_json(obj)
-    _require_identity(view)
+    require_identity(view)
     owner = view.owner
     return SliceRecord(
         key=Key(Kind.SLICE, intern(view.namespace), view.name),
         uid=view.uid,
         resource_version=view.resource_version,
-        created=_utc(view.created),
+        created=utc(view.created),
         deleting=view.deleting,
         held=CLEANUP_FINALIZER in view.metadata.finalizers,
         overflow=view.labels.get(OVERFLOW_LABEL) == "true",
@@ -193,10 +243,9 @@ def record_slice(obj: Mapping[str, Any]) -> SliceRecord:
     )
 
 
-def _skipped(view: Composition, scope: Scope) -> bool:
-    """Whether nobody will recover it, which its gate is still to be told."""
-    recovers, namespace = scope.recovery_enabled, scope.recovery_namespace
-    return skipped_decision(view, enabled=recovers, recovery_namespace=namespace) is not None
+@lru_cache(maxsize=1024)
+def _shared_history(history: HistoryRecord) -> HistoryRecord:
+    return history
 
 
 def _key_of(kind: Kind, obj: Mapping[str, Any]) -> Key:
@@ -206,26 +255,14 @@ def _key_of(kind: Kind, obj: Mapping[str, Any]) -> Key:
     return Key(kind, str(names.get("namespace") or ""), str(names.get("name") or ""))
 
 
-def _require_identity(view: ObjectView) -> None:
-    """Without these three there is nothing that a message could name."""
-    for field in ("namespace", "name", "uid"):
-        if not getattr(view, field):
-            raise MalformedObject(f"metadata.{field} is missing", where=view.title)
-
-
-def _utc(instant: datetime | None) -> datetime | None:
-    """The same instant without a time zone object of its own, which would cost as much again."""
-    return instant.astimezone(UTC) if instant else None
-
-
 def _synthesis(view: Synthesis | None) -> SynthesisRecord | None:
     if view is None:
         return None
     return SynthesisRecord(
-        uuid=view.uuid,
+        uuid=intern(view.uuid),
         slice_names=view.slice_names,
-        initialized=_utc(view.initialized),
-        synthesized=_utc(view.synthesized),
+        initialized=utc(view.initialized),
+        synthesized=utc(view.synthesized),
         ready=view.ready is not None,
         reconciled=view.reconciled is not None,
         canceled=view.canceled is not None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from watcher.records import Key
+from watcher.keys import Key
 
 
 class Referrers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,7 @@ class PlainCluster:
         request = requests.list_page(query, limit=limit, continue_token=continue_token)
         return replies.page_from(request, self._answer(request).body, None)
 
-    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Iterator[WatchEvent]:
+    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Generator[WatchEvent]:
         request = requests.watch(query, resource_version=resource_version, timeout_seconds=timeout_seconds)
         for event in self._answer(request).events:
             if event["type"] == "ERROR":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from eno.errors import ApiError
-from kube.cluster import Cluster, Json, JsonPatch, Page, Query, WatchEvent, list_all
+from kube.cluster import Cluster, Json, Page, Query, WatchEvent, list_all
 from kube.resources import EVENTS, LEASES, SECRETS, Resource
 from tests.contract.kinds import COMPOSITIONS, PLAIN_PROBES, PROBES, probe
 from tests.contract.plain import Answered, Ask, Reply
@@ -48,17 +48,19 @@ class Here:
         return self.cluster.merge_patch(resource, self.namespace, name, patch, subresource=subresource)
 
     def delete(self, resource: Resource, name: str = "a", **preconditions: str) -> None:
-        self.cluster.delete(resource, self.namespace, name, **preconditions)  # type: ignore[arg-type]
+        self.cluster.delete(resource, self.namespace, name, **preconditions)
 
-    def page(self, resource: Resource, *, limit: int = 500, continue_token: str = "", **query: Any) -> Page:
-        query_ = Query(resource, self.namespace, **query)
-        return self.cluster.list_page(query_, limit=limit, continue_token=continue_token)
+    def page(self, resource: Resource, *, limit: int = 500, continue_token: str = "", **narrowing: Any) -> Page:
+        query = Query(resource, self.namespace, **narrowing)
+        return self.cluster.list_page(query, limit=limit, continue_token=continue_token)
 
     def names(self, resource: Resource, **query: Any) -> list[str]:
         """The names of what a list shows."""
         return [item["metadata"]["name"] for item in self.page(resource, **query).items]
 
-    def watch(self, resource: Resource, version: str, *, seconds: int = _SECONDS, **query: Any) -> Iterator[WatchEvent]:
+    def watch(
+        self, resource: Resource, version: str, *, seconds: int = _SECONDS, **query: Any
+    ) -> Generator[WatchEvent]:
         query_ = Query(resource, self.namespace, **query)
         return self.cluster.watch(query_, resource_version=version, timeout_seconds=seconds)
 
@@ -85,7 +87,7 @@ class Space(Here):
 
     server: Server
 
-    def probe(self, name: str = "a", **spec: object) -> Json:
+    def probe(self, name: str = "a", **spec: Any) -> Json:
         """Create a Probe."""
         return self.create(PROBES, probe(name, **spec))
 
@@ -126,7 +128,7 @@ class Space(Here):
         metadata = {"generateName": _END, "labels": {"color": "red"}}
         end = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         last = self.create(resource, end)["metadata"]["name"]
-        with closing(self.watch(resource, version, **query)) as stream:  # type: ignore[type-var]
+        with closing(self.watch(resource, version, **query)) as stream:
             return list(_before(last, stream))
 
 

@@ -29,7 +29,8 @@ def held(space: Space) -> Json:
     return space.get(PROBES)
 
 
-def test_without_finalizers_it_is_gone_at_once(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_without_finalizers_it_is_gone_at_once(space: Space) -> None:
     space.delete(PROBES)
     assert space.refused(lambda h: h.get(PROBES)).summary == NOT_FOUND
     assert space.refused(lambda h: h.delete(PROBES)).summary == NOT_FOUND
@@ -127,7 +128,8 @@ def test_the_last_finalizer_may_go_by_any_write(space: Space, held: Json, how: s
     assert space.state() == []
 
 
-def test_while_it_goes_no_finalizer_can_be_added(space: Space, held: Json) -> None:
+@pytest.mark.usefixtures("held")
+def test_while_it_goes_no_finalizer_can_be_added(space: Space) -> None:
     more = {"metadata": {"finalizers": [*HOLD, "example.com/three"]}}
     refused = space.refused(lambda h: h.merge_patch(PROBES, more))
     assert (refused.summary, refused.reply.causes) == (INVALID, [("metadata.finalizers", "FieldValueForbidden")])
@@ -165,7 +167,8 @@ def test_propagation_leaves_a_finalizer_for_the_garbage_collector(
     assert "deletionTimestamp" in reply.json["metadata"]
 
 
-def test_background_propagation_removes_it_at_once(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_background_propagation_removes_it_at_once(space: Space) -> None:
     reply = space.ask("DELETE", PROBES, "a", "propagationPolicy=Background")
     assert (reply.code, reply.status["status"]) == (200, "Success")
     assert space.state() == []

@@ -70,7 +70,9 @@ def test_the_times_of_an_event_are_kept_in_utc(space: Space) -> None:
         pytest.param({"reason": ""}, [("reason", REQUIRED)], id="no reason"),
         pytest.param({"reportingInstance": "i" * 129}, [("reportingInstance", INVALID_VALUE)], id="a long instance"),
         pytest.param({"reportingInstance": ""}, [("reportingInstance", REQUIRED)], id="no instance"),
-        pytest.param({"reportingComponent": "a b"}, [("reportingComponent", INVALID_VALUE)], id="no name of a reporter"),
+        pytest.param(
+            {"reportingComponent": "a b"}, [("reportingComponent", INVALID_VALUE)], id="no name of a reporter"
+        ),
         pytest.param(
             {"reportingComponent": ""},
             [("reportingComponent", INVALID_VALUE), ("reportingComponent", REQUIRED)],
@@ -78,9 +80,7 @@ def test_the_times_of_an_event_are_kept_in_utc(space: Space) -> None:
         ),
     ],
 )
-def test_with_an_event_time_an_event_is_looked_at(
-    space: Space, members: Json, causes: list[tuple[str, str]]
-) -> None:
+def test_with_an_event_time_an_event_is_looked_at(space: Space, members: Json, causes: list[tuple[str, str]]) -> None:
     space.create(EVENTS, event(space, "b", **MODERN))
     refused = space.refused(lambda h: h.create(EVENTS, event(space, **MODERN | members)))
     assert (refused.summary, refused.reply.causes) == (INVALID, causes)

@@ -92,7 +92,8 @@ def test_a_test_that_fails_changes_nothing(space: Space, created: Json, test: Js
     assert space.get(PROBES) == created
 
 
-def test_a_refused_test_says_no_more_than_that(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_refused_test_says_no_more_than_that(space: Space) -> None:
     reply = space.refused(lambda h: h.json_patch(PROBES, op("test", "/spec/text", "y"))).reply
     assert reply.status["details"] == {}
 
@@ -117,7 +118,8 @@ def test_a_refused_test_says_no_more_than_that(space: Space, created: Json) -> N
         ),
     ],
 )
-def test_an_operation_does_what_it_says(space: Space, created: Json, operation: Json, at: str, expected: Any) -> None:
+@pytest.mark.usefixtures("created")
+def test_an_operation_does_what_it_says(space: Space, operation: Json, at: str, expected: Any) -> None:
     assert space.json_patch(PROBES, operation)["spec"][at] == expected
 
 
@@ -136,7 +138,8 @@ def test_an_operation_does_what_it_says(space: Space, created: Json, operation: 
         pytest.param({"path": "/spec/text", "value": "z"}, id="no operation"),
     ],
 )
-def test_what_cannot_be_applied_changes_nothing(space: Space, created: Json, operation: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_what_cannot_be_applied_changes_nothing(space: Space, operation: Json) -> None:
     assert space.refused(lambda h: h.json_patch(PROBES, MARK, operation)).summary == INVALID
 
 
@@ -163,20 +166,20 @@ def test_what_cannot_be_applied_changes_nothing(space: Space, created: Json, ope
             [("patch", "FieldValueInvalid")],
             id="metadata that do not decode",
         ),
-        pytest.param(
-            op("remove", "/metadata"), BAD_REQUEST, [], id="no metadata"
-        ),
+        pytest.param(op("remove", "/metadata"), BAD_REQUEST, [], id="no metadata"),
     ],
 )
+@pytest.mark.usefixtures("created")
 def test_a_patched_object_is_refused(
-    space: Space, created: Json, operation: Json, summary: Summary, causes: list[tuple[str, str]]
+    space: Space, operation: Json, summary: Summary, causes: list[tuple[str, str]]
 ) -> None:
     refused = space.refused(lambda h: h.json_patch(PROBES, operation))
     assert refused.summary == summary
     assert refused.reply.causes == causes
 
 
-def test_a_version_may_be_removed_where_updates_need_none(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_version_may_be_removed_where_updates_need_none(space: Space) -> None:
     remove = op("remove", "/metadata/resourceVersion")
     refused = space.refused(lambda h: h.json_patch(PROBES, remove, MARK))
     assert (refused.summary, refused.reply.causes) == (INVALID, [("metadata.resourceVersion", "FieldValueInvalid")])
@@ -205,7 +208,8 @@ def test_one_finalizer_is_removed_by_its_tested_index(space: Space, created: Jso
     assert patched["metadata"]["generation"] == 1
 
 
-def test_a_finalizer_that_moved_is_not_removed(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_finalizer_that_moved_is_not_removed(space: Space) -> None:
     operations = [op("test", "/metadata/finalizers/1", "example.com/two"), op("remove", "/metadata/finalizers/1")]
     space.json_patch(PROBES, op("remove", "/metadata/finalizers/0"))
     assert space.refused(lambda h: h.json_patch(PROBES, *operations)).summary == INVALID
@@ -246,6 +250,7 @@ def test_a_patch_has_at_most_ten_thousand_operations(space: Space) -> None:
     assert (refused.reply.code, refused.reply.reason) == (413, "RequestEntityTooLarge")
 
 
-def test_a_patch_of_an_unknown_media_type_is_refused(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_patch_of_an_unknown_media_type_is_refused(space: Space) -> None:
     reply = space.ask("PATCH", PROBES, "a", body=b"{}", content_type="application/json")
     assert (reply.code, reply.reason) == (415, "UnsupportedMediaType")

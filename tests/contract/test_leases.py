@@ -38,8 +38,12 @@ def test_a_lease_takes_no_other_times(space: Space, time: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "causes"),
     [
-        pytest.param({"leaseDurationSeconds": 0}, [("spec.leaseDurationSeconds", "FieldValueInvalid")], id="no duration"),
-        pytest.param({"leaseTransitions": -1}, [("spec.leaseTransitions", "FieldValueInvalid")], id="transitions below 0"),
+        pytest.param(
+            {"leaseDurationSeconds": 0}, [("spec.leaseDurationSeconds", "FieldValueInvalid")], id="no duration"
+        ),
+        pytest.param(
+            {"leaseTransitions": -1}, [("spec.leaseTransitions", "FieldValueInvalid")], id="transitions below 0"
+        ),
     ],
 )
 def test_a_lease_is_refused(space: Space, spec: Json, causes: list[tuple[str, str]]) -> None:

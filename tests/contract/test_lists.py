@@ -41,6 +41,14 @@ def test_a_list_of_nothing_has_a_version_too(space: Space) -> None:
     assert int(page.resource_version) > 0
 
 
+@pytest.mark.parametrize("kind", [PROBES, SECRETS], ids=lambda kind: str(kind.kind))
+def test_an_empty_list_of_metadata_is_null_on_the_wire(space: Space, kind: Resource) -> None:
+    """Go's nil slice: no sign of an incomplete answer."""
+    assert space.page(kind, metadata_only=True).items == []
+    assert space.ask("GET", kind, accept=PARTIAL_LIST).json["items"] is None
+    assert space.ask("GET", kind).json["items"] == []
+
+
 def test_the_version_of_a_list_is_not_below_that_of_its_items(space: Space, five: list[Json]) -> None:
     newest = max(int(item["metadata"]["resourceVersion"]) for item in five)
     assert int(space.page(PROBES).resource_version) >= newest
@@ -55,13 +63,15 @@ def test_a_list_in_a_namespace_that_does_not_exist_is_empty(space: Space) -> Non
     assert Here(space.cluster, f"{space.namespace}-absent").names(PROBES) == []
 
 
-def test_a_list_of_all_namespaces_holds_this_one(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_list_of_all_namespaces_holds_this_one(space: Space) -> None:
     listing = list_all(space.cluster, Query(PROBES))
     found = [item["metadata"]["name"] for item in listing.items if item["metadata"]["namespace"] == space.namespace]
     assert found == FIVE
 
 
-def test_pages_make_the_same_list(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_pages_make_the_same_list(space: Space) -> None:
     first = space.page(PROBES, limit=2)
     second = space.page(PROBES, limit=2, continue_token=first.continue_token)
     third = space.page(PROBES, limit=2, continue_token=second.continue_token)
@@ -71,11 +81,13 @@ def test_pages_make_the_same_list(space: Space, five: list[Json]) -> None:
     assert first.resource_version == second.resource_version == third.resource_version
 
 
-def test_a_last_page_that_is_just_full_has_no_successor(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_last_page_that_is_just_full_has_no_successor(space: Space) -> None:
     assert space.page(PROBES, limit=5).continue_token == ""
 
 
-def test_later_pages_show_what_was_there_at_the_first(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_later_pages_show_what_was_there_at_the_first(space: Space) -> None:
     first = space.page(PROBES, limit=2)
     space.delete(PROBES, "d")
     space.merge_patch(PROBES, {"spec": {"text": "changed"}}, "e")
@@ -89,14 +101,16 @@ def test_later_pages_show_what_was_there_at_the_first(space: Space, five: list[J
     assert space.names(PROBES) == ["a", "b", "c", "cc", "e"]
 
 
-def test_a_page_with_a_selector_is_filled_up(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_page_with_a_selector_is_filled_up(space: Space) -> None:
     first = space.page(PROBES, limit=1, label_selector="color=red")
     assert [item["metadata"]["name"] for item in first.items] == ["a"]
     rest = space.page(PROBES, limit=9, label_selector="color=red", continue_token=first.continue_token)
     assert [item["metadata"]["name"] for item in rest.items] == ["c"]
 
 
-def test_what_remains_is_counted_unless_a_selector_is_in_the_way(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_what_remains_is_counted_unless_a_selector_is_in_the_way(space: Space) -> None:
     assert space.ask("GET", PROBES, query="limit=2").json["metadata"]["remainingItemCount"] == 3
     narrowed = space.ask("GET", PROBES, query="limit=1&labelSelector=color%3Dred").json["metadata"]
     assert "remainingItemCount" not in narrowed
@@ -105,19 +119,22 @@ def test_what_remains_is_counted_unless_a_selector_is_in_the_way(space: Space, f
 @pytest.mark.parametrize(
     "token", ["x", "e30", "eyJ2IjoidjEifQ", "%7B%7D"], ids=["no base64", "an empty object", "another version", "JSON"]
 )
-def test_a_continue_token_of_somebody_else_is_a_bad_request(space: Space, five: list[Json], token: str) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_continue_token_of_somebody_else_is_a_bad_request(space: Space, token: str) -> None:
     refused = space.refused(lambda h: h.page(PROBES, continue_token=token))
     assert refused.summary == BAD_REQUEST
 
 
-def test_a_continue_token_and_a_version_exclude_each_other(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_continue_token_and_a_version_exclude_each_other(space: Space) -> None:
     first = space.page(PROBES, limit=2)
     query = f"continue={first.continue_token}&resourceVersion={first.resource_version}"
     reply = space.ask("GET", PROBES, query=query)
     assert (reply.code, reply.reason) == (400, "BadRequest")
 
 
-def test_a_continue_token_that_is_too_old_is_expired(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_continue_token_that_is_too_old_is_expired(space: Space) -> None:
     """kube-apiserver compacts every five minutes; here it is made to."""
     if space.server.compact is None:
         pytest.skip("nobody can make this cluster forget its history")
@@ -160,7 +177,8 @@ LABELS = [
 
 
 @pytest.mark.parametrize(("selector", "names"), LABELS, ids=[selector for selector, _ in LABELS])
-def test_a_label_selector_selects(space: Space, five: list[Json], selector: str, names: list[str]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_label_selector_selects(space: Space, selector: str, names: list[str]) -> None:
     assert space.names(PROBES, label_selector=selector) == names
 
 
@@ -175,7 +193,8 @@ def test_numbers_in_labels_are_compared(space: Space) -> None:
     "selector",
     ["=", "color=red blue", "color in red", "color in (red", "color=(", "a//b=c", "color=_", "!", "n>x", "color,,n"],
 )
-def test_a_label_selector_that_makes_no_sense_is_refused(space: Space, five: list[Json], selector: str) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_label_selector_that_makes_no_sense_is_refused(space: Space, selector: str) -> None:
     assert space.refused(lambda h: h.page(PROBES, label_selector=selector)).summary == BAD_REQUEST
 
 
@@ -190,7 +209,8 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(("selector", "names"), FIELDS, ids=[selector for selector, _ in FIELDS])
-def test_a_field_selector_selects(space: Space, five: list[Json], selector: str, names: list[str]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_field_selector_selects(space: Space, selector: str, names: list[str]) -> None:
     assert space.names(PROBES, field_selector=selector) == names
 
 
@@ -204,15 +224,15 @@ def test_secrets_of_a_type_are_selected_with_their_metadata_alone(space: Space) 
     data = {"password": "c2VjcmV0"}
     for name, kind in (("a", "Opaque"), ("b", "example.com/other"), ("c", "Opaque")):
         space.create(SECRETS, {"metadata": {"name": name, "labels": {"n": name}}, "type": kind, "data": data})
-    query = {"field_selector": "type=Opaque", "metadata_only": True}
-    items = space.page(SECRETS, **query).items
+    items = space.page(SECRETS, field_selector="type=Opaque", metadata_only=True).items
     assert [item["metadata"]["name"] for item in items] == ["a", "c"]
     assert {item["kind"] for item in items} == {"PartialObjectMetadata"}
     assert all(item.keys() <= {"kind", "apiVersion", "metadata"} for item in items)
     assert space.names(SECRETS, field_selector="type=Opaque", label_selector="n!=a") == ["c"]
 
 
-def test_metadata_alone_are_the_metadata_of_the_object(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_metadata_alone_are_the_metadata_of_the_object(space: Space) -> None:
     whole = space.get(PROBES)
     partial = space.get(PROBES, metadata_only=True)
     assert partial == {
@@ -225,19 +245,22 @@ def test_metadata_alone_are_the_metadata_of_the_object(space: Space, five: list[
     ]
 
 
-def test_pages_of_metadata_alone_make_the_same_list(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_pages_of_metadata_alone_make_the_same_list(space: Space) -> None:
     query = Query(PROBES, space.namespace, metadata_only=True)
     listing = list_all(space.cluster, query, page_size=2)
     assert [item["metadata"]["name"] for item in listing.items] == FIVE
 
 
-def test_the_wrong_form_for_a_list_or_an_object_is_refused(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_the_wrong_form_for_a_list_or_an_object_is_refused(space: Space) -> None:
     assert space.ask("GET", PROBES, accept=PARTIAL_OBJECT).code == 406
     assert space.ask("GET", PROBES, accept="text/html").code == 406
     assert space.ask("GET", PROBES, "a", accept=PARTIAL_LIST).code == 500
 
 
-def test_a_patch_can_be_answered_with_metadata_alone(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_patch_can_be_answered_with_metadata_alone(space: Space) -> None:
     reply = space.ask(
         "PATCH", PROBES, "a", body=b"{}", accept=PARTIAL_OBJECT, content_type="application/merge-patch+json"
     )
@@ -259,7 +282,8 @@ def test_a_list_with_unusable_options_is_refused(space: Space, query: str, code:
     assert space.ask("GET", PROBES, query=query).code == code
 
 
-def test_a_list_can_be_asked_for_at_a_version(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_a_list_can_be_asked_for_at_a_version(space: Space) -> None:
     version = space.page(PROBES).resource_version
     space.delete(PROBES, "a")
     exact = space.ask("GET", PROBES, query=f"resourceVersionMatch=Exact&resourceVersion={version}")
@@ -268,12 +292,14 @@ def test_a_list_can_be_asked_for_at_a_version(space: Space, five: list[Json]) ->
     assert newer.code == 200
 
 
-def test_an_object_can_be_asked_for_from_a_cache(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_an_object_can_be_asked_for_from_a_cache(space: Space) -> None:
     until(lambda: space.ask("GET", PROBES, "a", "resourceVersion=0").code == 200, "the cache knows it")
     assert space.ask("GET", PROBES, "a", "resourceVersion=x").code in (400, 500)
 
 
-def test_items_of_built_in_lists_carry_no_type_of_their_own(space: Space, five: list[Json]) -> None:
+@pytest.mark.usefixtures("five")
+def test_items_of_built_in_lists_carry_no_type_of_their_own(space: Space) -> None:
     space.create(SECRETS, {"metadata": {"name": "a"}})
     assert space.page(SECRETS).items[0].keys() >= {"metadata", "type"}
     assert not space.page(SECRETS).items[0].keys() & {"kind", "apiVersion"}

@@ -34,21 +34,24 @@ def created(space: Space) -> Json:
         pytest.param({"free": {"a": None}}, "free", {}, id="an object may become empty"),
     ],
 )
-def test_a_merge_patch_merges(space: Space, created: Json, patch: Json, member: str, expected: object) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_merge_patch_merges(space: Space, patch: Json, member: str, expected: object) -> None:
     patched = space.merge_patch(PROBES, {"spec": patch})
     assert patched["spec"].get(member) == expected
     assert patched["metadata"]["generation"] == 2
     assert space.get(PROBES) == patched
 
 
-def test_finalizers_are_replaced_as_a_whole(space: Space, created: Json) -> None:
-    assert space.merge_patch(PROBES, {"metadata": {"finalizers": ["example.com/three"]}})["metadata"][
-        "finalizers"
-    ] == ["example.com/three"]
+@pytest.mark.usefixtures("created")
+def test_finalizers_are_replaced_as_a_whole(space: Space) -> None:
+    assert space.merge_patch(PROBES, {"metadata": {"finalizers": ["example.com/three"]}})["metadata"]["finalizers"] == [
+        "example.com/three"
+    ]
     assert "finalizers" not in space.merge_patch(PROBES, {"metadata": {"finalizers": None}})["metadata"]
 
 
-def test_labels_are_merged(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_labels_are_merged(space: Space) -> None:
     patched = space.merge_patch(PROBES, {"metadata": {"labels": {"a": None, "c": "3"}}})
     assert patched["metadata"]["labels"] == {"b": "2", "c": "3"}
     assert patched["metadata"]["generation"] == 1
@@ -83,9 +86,8 @@ def test_the_version_in_a_merge_patch_is_a_precondition(space: Space, created: J
         ),
     ],
 )
-def test_a_merge_patch_is_refused(
-    space: Space, created: Json, patch: Json, summary: Summary, causes: list[tuple[str, str]]
-) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_merge_patch_is_refused(space: Space, patch: Json, summary: Summary, causes: list[tuple[str, str]]) -> None:
     refused = space.refused(lambda h: h.merge_patch(PROBES, patch))
     assert refused.summary == summary
     assert refused.reply.causes == causes

@@ -66,7 +66,9 @@ def test_empty_data_are_left_out(space: Space) -> None:
             id="a key of dots",
         ),
         pytest.param(
-            lambda h: h.create(SECRETS, secret("b", data={"": ""})), [("data[]", "FieldValueInvalid")], id="an empty key"
+            lambda h: h.create(SECRETS, secret("b", data={"": ""})),
+            [("data[]", "FieldValueInvalid")],
+            id="an empty key",
         ),
         pytest.param(
             lambda h: h.create(SECRETS, secret("b", data={"k" * 254: ""})),
@@ -132,7 +134,8 @@ def test_a_custom_kind_may_have_a_finalizer_without_a_domain(space: Space) -> No
         ),
     ],
 )
-def test_what_is_immutable_stays(space: Space, immutable: Json, patch: Json, causes: list[tuple[str, str]]) -> None:
+@pytest.mark.usefixtures("immutable")
+def test_what_is_immutable_stays(space: Space, patch: Json, causes: list[tuple[str, str]]) -> None:
     refused = space.refused(lambda h: h.merge_patch(SECRETS, patch))
     assert (refused.summary, refused.reply.causes) == (INVALID, causes)
 

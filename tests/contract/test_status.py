@@ -43,7 +43,8 @@ def test_a_kind_without_the_subresource_keeps_its_status(space: Space) -> None:
     assert (patched["status"], patched["metadata"]["generation"]) == ({"uuid": "v"}, 2)
 
 
-def test_a_write_to_the_object_leaves_the_status_alone(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_write_to_the_object_leaves_the_status_alone(space: Space) -> None:
     space.merge_patch(PROBES, {"status": {"uuid": "u"}}, subresource="status")
     patched = space.merge_patch(PROBES, {"spec": {"text": "y"}, "status": {"uuid": "v"}})
     assert (patched["spec"]["text"], patched["status"]) == ("y", {"uuid": "u"})
@@ -73,7 +74,8 @@ def test_a_written_status_counts_as_a_version_and_no_generation(space: Space, cr
     assert patched["metadata"]["resourceVersion"] != created["metadata"]["resourceVersion"]
 
 
-def test_a_status_that_does_not_change_keeps_the_version(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_status_that_does_not_change_keeps_the_version(space: Space) -> None:
     patched = space.merge_patch(PROBES, {"status": {"uuid": "u"}}, subresource="status")
     assert space.merge_patch(PROBES, {"status": {"uuid": "u"}}, subresource="status") == patched
     assert space.update(PROBES, patched, subresource="status") == patched
@@ -85,7 +87,8 @@ def test_the_status_is_locked_by_the_version_of_the_object(space: Space, created
     assert space.refused(lambda h: h.update(PROBES, body, subresource="status")).summary == CONFLICT
 
 
-def test_an_invalid_status_is_refused_and_a_spec_beside_it_is_not_looked_at(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_an_invalid_status_is_refused_and_a_spec_beside_it_is_not_looked_at(space: Space) -> None:
     bad: Json = {"spec": {"count": 99}, "status": {"uuid": 1}}
     refused = space.refused(lambda h: h.merge_patch(PROBES, bad, subresource="status"))
     assert (refused.summary, refused.reply.causes) == (INVALID, [("status.uuid", "FieldValueTypeInvalid")])
@@ -104,7 +107,8 @@ def test_the_status_of_what_is_not_there_is_not_found(space: Space) -> None:
     assert refused.summary == NOT_FOUND
 
 
-def test_a_status_can_be_read_by_itself(space: Space, created: Json) -> None:
+@pytest.mark.usefixtures("created")
+def test_a_status_can_be_read_by_itself(space: Space) -> None:
     reply = space.ask("GET", PROBES, "a/status")
     assert (reply.code, reply.json) == (200, space.get(PROBES))
 
@@ -132,7 +136,8 @@ def test_a_decision_about_something_else_is_refused(space: Space, composition: J
     assert space.get(COMPOSITIONS) == composition
 
 
-def test_strictly_an_unknown_status_field_is_refused(space: Space, composition: Json) -> None:
+@pytest.mark.usefixtures("composition")
+def test_strictly_an_unknown_status_field_is_refused(space: Space) -> None:
     """What the API server of an older CRD answers, from which Sexton learns that a field is missing."""
     add = {"op": "add", "path": "/status/currentSynthesis/invented", "value": {"status": True}}
     refused = space.refused(lambda h: h.json_patch(COMPOSITIONS, add, subresource="status", strict=True))
@@ -147,9 +152,7 @@ def test_otherwise_an_unknown_status_field_is_pruned_with_a_warning(space: Space
     assert 'unknown field \\"status.currentSynthesis.invented\\"' in reply.headers["warning"]
 
 
-@pytest.mark.parametrize(
-    ("validation", "code"), [("Strict", 422), ("Warn", 200), ("Ignore", 200), ("Invented", 422)]
-)
+@pytest.mark.parametrize(("validation", "code"), [("Strict", 422), ("Warn", 200), ("Ignore", 200), ("Invented", 422)])
 def test_field_validation_decides_what_becomes_of_unknown_fields(
     space: Space, composition: Json, validation: str, code: int
 ) -> None:
@@ -160,7 +163,8 @@ def test_field_validation_decides_what_becomes_of_unknown_fields(
     assert space.get(COMPOSITIONS) == composition
 
 
-def test_a_strict_patch_of_known_fields_is_applied(space: Space, composition: Json) -> None:
+@pytest.mark.usefixtures("composition")
+def test_a_strict_patch_of_known_fields_is_applied(space: Space) -> None:
     add = {"op": "add", "path": "/status/currentSynthesis/ready", "value": "2026-01-01T00:00:00Z"}
     patched = space.json_patch(COMPOSITIONS, add, subresource="status", strict=True)
     assert patched["status"]["currentSynthesis"]["ready"] == "2026-01-01T00:00:00Z"

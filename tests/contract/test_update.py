@@ -95,9 +95,7 @@ def test_a_secret_may_be_updated_without_a_version(space: Space) -> None:
         pytest.param(lambda b: with_metadata(b, name="b"), BAD_REQUEST, [], id="another name"),
         pytest.param(lambda b: with_metadata(b, name=None), BAD_REQUEST, [], id="no name"),
         pytest.param(lambda b: with_metadata(b, namespace="elsewhere"), BAD_REQUEST, [], id="another namespace"),
-        pytest.param(
-            lambda b: b | {"kind": "Other"}, INVALID, [("kind", "FieldValueInvalid")], id="another kind"
-        ),
+        pytest.param(lambda b: b | {"kind": "Other"}, INVALID, [("kind", "FieldValueInvalid")], id="another kind"),
         pytest.param(lambda b: b | {"apiVersion": "v1"}, BAD_REQUEST, [], id="another apiVersion"),
         pytest.param(
             lambda b: changed(b, count=99), INVALID, [("spec.count", "FieldValueInvalid")], id="an invalid spec"

@@ -106,7 +106,7 @@ def test_a_watch_of_one_namespace_tells_nothing_of_others(space: Space, start: s
 def test_a_watch_of_all_namespaces_tells_of_this_one(space: Space, start: str) -> None:
     space.probe("a")
     query = Query(PROBES)
-    with closing(space.cluster.watch(query, resource_version=start, timeout_seconds=20)) as stream:  # type: ignore[type-var]
+    with closing(space.cluster.watch(query, resource_version=start, timeout_seconds=20)) as stream:
         event = next(event for event in stream if event.type != "BOOKMARK")
     assert (event.type, event.object["metadata"]["namespace"]) == ("ADDED", space.namespace)
 
@@ -138,7 +138,9 @@ def test_a_watch_of_one_name_tells_of_nothing_else(space: Space, start: str) -> 
     space.probe("a")
     space.probe("b")
     space.delete(PROBES, "b")
-    reply = space.ask("GET", PROBES, query=f"watch=1&resourceVersion={start}&timeoutSeconds=1&fieldSelector=metadata.name%3Db")
+    reply = space.ask(
+        "GET", PROBES, query=f"watch=1&resourceVersion={start}&timeoutSeconds=1&fieldSelector=metadata.name%3Db"
+    )
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in reply.events] == [
         ("ADDED", "b"),
         ("DELETED", "b"),
@@ -205,7 +207,7 @@ def test_a_watch_ends_when_its_time_is_up(space: Space, start: str) -> None:
 @pytest.mark.servers("http", "kube-apiserver")
 def test_what_happens_while_a_watch_is_open_is_told_at_once(space: Space, start: str) -> None:
     space.probe("a")
-    with closing(space.watch(PROBES, start)) as stream:  # type: ignore[type-var]
+    with closing(space.watch(PROBES, start)) as stream:
         assert next(stream).object["metadata"]["name"] == "a"
         space.probe("b")
         began = time.monotonic()
@@ -226,7 +228,8 @@ def test_a_watch_from_before_the_history_is_expired_in_its_stream(space: Space, 
 
 
 @pytest.mark.servers("kube-apiserver")
-def test_a_watch_from_before_the_cache_is_expired_in_its_stream(space: Space, start: str) -> None:
+@pytest.mark.usefixtures("start")
+def test_a_watch_from_before_the_cache_is_expired_in_its_stream(space: Space) -> None:
     reply = space.ask("GET", PROBES, query="watch=1&resourceVersion=1&timeoutSeconds=1")
     assert_expired_in_stream(reply.code, reply.events)
     refused = space.refused(lambda h: list(h.watch(PROBES, "1", seconds=1)))
@@ -291,7 +294,8 @@ def test_a_watch_with_an_unusable_selector_is_refused(space: Space, start: str, 
     assert refused.summary == BAD_REQUEST
 
 
-def test_a_watch_from_a_version_to_come_tells_nothing_of_before(space: Space, start: str) -> None:
+@pytest.mark.usefixtures("start")
+def test_a_watch_from_a_version_to_come_tells_nothing_of_before(space: Space) -> None:
     """What a client meets whose server was restored from a backup."""
     space.probe("a")
     reply = space.ask("GET", PROBES, query="watch=1&timeoutSeconds=1&resourceVersion=999999999", accept=PARTIAL_OBJECT)

@@ -20,6 +20,7 @@ import urllib3
 
 from eno.errors import Unreachable
 from eno.objects import OPT_IN_ANNOTATION
+from eno.scope import Scope
 from kube.cluster import Json, Query
 from kube.config import load_connection
 from kube.http import HttpCluster
@@ -190,13 +191,9 @@ def test_a_composition_that_needs_recovery_gets_exactly_one_message(world: World
         "name": "web",
         "uid": uid,
         "synthesis_uuid": "synthesis-of-web",
-        "scope": {
-            "composition_namespace": NAMESPACE,
-            "label_selector": "",
-            "recovery_namespace": NAMESPACE,
-            "recovery_enabled": True,
-            "aggregation": "opted-in",
-        },
+        "scope": Scope(composition_namespace=NAMESPACE, recovery_namespace=NAMESPACE, recovery_enabled=True).model_dump(
+            mode="json"
+        ),
     }
 
 
@@ -239,7 +236,7 @@ def test_after_a_restart_there_is_a_second_message_only_where_the_marker_is_gone
     with world.watching() as watcher:
         assert sorted(world.considered()) == ["gone", "kept"]
         assert watcher.end() == 0
-    (marker,) = [key for key in world.redis.scan_iter("sexton:pending:*") if key.endswith(":synthesis-of-gone")]
+    (marker,) = [key for key in world.redis.scan_iter("sexton:pending:recover:*") if key.endswith(":synthesis-of-gone")]
     world.redis.delete(marker)
     with world.watching():
         assert sorted(world.considered()) == ["gone", "gone", "kept"]

@@ -50,7 +50,7 @@ def _look(name: str, message: CleanupMessage, context: Context) -> Fate | None:
         fate = slice_fate(_case(each, message, context))
     except MalformedObject as error:
         # What cannot be read is in doubt, and must not keep the others from being looked at.
-        return _told(name, Keep(f"it cannot be judged: {error.summary}"), message, logging.WARNING)
+        return _told(name, Keep(f"it cannot be judged: {error.what}"), message, logging.WARNING)
     if isinstance(fate, Release):
         _release(obj, each, context)
     elif isinstance(fate, Delete):

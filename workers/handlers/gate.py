@@ -55,9 +55,15 @@ def _attempt(message: GateMessage, context: Context) -> Outcome:
     skipped = skipped_decision(composition, enabled=scope.recovery_enabled, recovery_namespace=scope.recovery_namespace)
     if skipped is not None:
         return _skip(live, skipped, context)
-    if held(composition) and _claims_readiness(composition):
-        return _correct(live, message, context)
-    return _aggregate(live, context)
+    if held(composition) and composition.current is not None:
+        # Before any slice is read: what is wrong about it has nothing to do with them.
+        held_back = publish_readiness(context.upstream, live, Verdict(None, None))
+    else:
+        held_back = live
+    published, outcome = _aggregate(held_back, context)
+    if _took_back(composition, published.composition):
+        return _contest(live, outcome, message, context)
+    return outcome
 
 
 def _skip(live: Live, reason: Reason, context: Context) -> Outcome:
@@ -71,22 +77,49 @@ def _skip(live: Live, reason: Reason, context: Context) -> Outcome:
     return Outcome(Kind.DONE, reason)
 
 
-def _claims_readiness(composition: Composition) -> bool:
-    current = composition.current
-    return current is not None and (current.ready is not None or current.reconciled is not None)
+def _aggregate(live: Live, context: Context) -> tuple[Live, Outcome]:
+    """Publish the verdict and ask for a resynthesis, as far as either is due. Returns the composition after it."""
+    composition, scope, now = live.composition, context.settings.scope, context.clock()
+    if composition.current is None or composition.current.synthesized is None:
+        return live, Outcome(Kind.UNCHANGED, "not synthesized")
+    aggregates = scope.aggregates(opted_in=composition.opted_in)
+    if not aggregates and not held(composition):
+        return live, Outcome(Kind.UNCHANGED, "aggregated by somebody else")
+    slices = read_states(context.upstream, composition)
+    published = _publish(live, slices, context) if aggregates else live
+    recovers = scope.outside_recovery(composition) is None
+    wanted = resynthesis(published.composition, slices, now, recovers=recovers)
+    if wanted is not None and wanted.at is not None:
+        return published, Outcome(Kind.WAITING, wanted.why, wanted.at)
+    if wanted is not None:
+        request_resynthesis(context.upstream, published)
+        _announce(published, EventType.NORMAL, "ResynthesisRequested", f"Resynthesis requested: {wanted.why}.", context)
+        return published, Outcome(Kind.DONE, f"resynthesis requested: {wanted.why}")
+    why = "; ".join(obstacles(published.composition, slices)[:3])
+    return published, Outcome(Kind.UNCHANGED if published is live else Kind.DONE, why or "nothing holds readiness back")
 
 
-def _correct(live: Live, message: GateMessage, context: Context) -> Outcome:
-    """Clear what somebody else set on an undecided composition (P2).
+def _took_back(before: Composition, after: Composition) -> bool:
+    """Whether `ready` or `reconciled` was set, though not by us, and had to be cleared."""
+    if before.current is None or after.current is None:
+        return False
+    pairs = (
+        (before.current.ready, after.current.ready),
+        (before.current.reconciled, after.current.reconciled),
+    )
+    return any(was is not None and now is None for was, now in pairs)
+
+
+def _contest(live: Live, outcome: Outcome, message: GateMessage, context: Context) -> Outcome:
+    """Do not fight at full speed over what was just cleared.
 
     Raises Retryable from the third time on, which keeps the key back for a growing pause: unlike a wait, that
     pause is not cut short when the object changes, as it does whenever the other side sets it again.
     """
-    publish_readiness(context.upstream, live, Verdict(None, None))
     pause = correction_pause(context.corrections.note(message.key))
     if pause is None:
-        return Outcome(Kind.DONE, "cleared a foreign readiness")
-    text = "Something else keeps setting ready or reconciled before tombstone recovery has decided."
+        return outcome if outcome.kind is not Kind.UNCHANGED else Outcome(Kind.DONE, "cleared a foreign readiness")
+    text = "Something else keeps setting ready or reconciled before it is due."
     log.warning(text, extra={"action": "readiness-contested", **message.log_context()})
     _announce(live, EventType.WARNING, "ReadinessContested", text, context)
     raise Retryable(
@@ -95,27 +128,6 @@ def _correct(live: Live, message: GateMessage, context: Context) -> Outcome:
         hint="let only one aggregator run; the admission policy in deploy/ refuses the other",
         retry_after=pause.total_seconds(),
     )
-
-
-def _aggregate(live: Live, context: Context) -> Outcome:
-    composition, scope, now = live.composition, context.settings.scope, context.clock()
-    if composition.current is None or composition.current.synthesized is None:
-        return Outcome(Kind.UNCHANGED, "not synthesized")
-    aggregates = scope.aggregates(opted_in=composition.opted_in)
-    if not aggregates and not held(composition):
-        return Outcome(Kind.UNCHANGED, "aggregated by somebody else")
-    slices = read_states(context.upstream, composition)
-    published = _publish(live, slices, context) if aggregates else live
-    recovers = scope.outside_recovery(composition) is None
-    wanted = resynthesis(published.composition, slices, now, recovers=recovers)
-    if wanted is not None and wanted.at is not None:
-        return Outcome(Kind.WAITING, wanted.why, wanted.at)
-    if wanted is not None:
-        request_resynthesis(context.upstream, published)
-        _announce(published, EventType.NORMAL, "ResynthesisRequested", f"Resynthesis requested: {wanted.why}.", context)
-        return Outcome(Kind.DONE, f"resynthesis requested: {wanted.why}")
-    why = "; ".join(obstacles(published.composition, slices)[:3])
-    return Outcome(Kind.UNCHANGED if published is live else Kind.DONE, why or "nothing holds readiness back")
 
 
 def _publish(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context) -> Live:

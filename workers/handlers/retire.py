@@ -13,11 +13,10 @@ from datetime import datetime
 from eno.errors import Conflict, Invalid, NotFound, ServerError, StartOver
 from eno.inventory.secrets import INVENTORY_NAMESPACE
 from eno.objects import Composition, ObjectView
-from eno.retirement import UNCLAIMED_SINCE_ANNOTATION, Group, Holding, Steps, claimed, groups, steps
-from eno.scope import Scope
+from eno.retirement import UNCLAIMED_SINCE_ANNOTATION, Claims, Group, Holding, Steps, groups, steps
 from eno.times import format_time
 from kube import guards
-from kube.cluster import JsonPatch, Query, list_all
+from kube.cluster import Json, JsonPatch, Query, list_all
 from kube.resources import COMPOSITIONS, SECRETS
 from runtime.messages import RetireMessage
 from workers.attempts import persistently
@@ -35,88 +34,87 @@ def retire(message: RetireMessage, context: Context) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claimants:
-    """The compositions that could claim, from one complete list, and what time it is at the earliest and latest.
+class _Look:
+    """Who claims the lineage by one complete list, and what time it is at the earliest and at the latest.
 
     Our clock and the API server's need not agree. What is judged by the earlier of them and marked with the
     later goes too late at worst, whichever of them was set ahead or back.
     """
 
-    compositions: list[Composition]
+    claims: Claims
     earliest: datetime
     latest: datetime
 
 
 def _attempt(message: RetireMessage, context: Context) -> Outcome:
-    if not _in_scope(message.namespace, context.settings.scope):
+    if not context.settings.scope.recovers_in(message.namespace):
         return Outcome(Kind.NOT_IN_SCOPE, "outside the recovery scope")
-    found = groups(list_metadata(context.downstream, message.lineage), message.namespace)
+    secrets = list_metadata(context.downstream, message.lineage)
+    holdings = [each for secret in secrets if (each := Holding.of(secret)) is not None]
+    found = groups(holdings, message.namespace)
     if not found:
         return Outcome(Kind.UNCHANGED, "nothing is stored")
-    claimants = _claimants(message, context)
-    planned = [(group, _steps(group, message, claimants, context)) for group in found]
+    look = _look(message, context)
+    planned = [(group, _steps(group, look, context)) for group in found]
+    objects = {secret["metadata"]["name"]: secret for secret in secrets}
     for group, plan in planned:
         for holding in plan.mark:
-            _mark(holding, claimants.latest, context)
+            _mark(objects[holding.stored.name], look.latest, context)
         for holding in plan.unmark:
-            _unmark(holding, context)
+            _unmark(objects[holding.stored.name], context)
         for holding in plan.delete:
             _delete(holding, group, message, context)
     return _summary([plan for _, plan in planned])
 
 
-def _in_scope(namespace: str, scope: Scope) -> bool:
-    """Whether compositions of the namespace are recovered here. A lineage has no labels of its own to select by."""
-    watched = scope.composition_namespace in ("", namespace)
-    return scope.recovery_enabled and watched and namespace == scope.recovery_namespace
-
-
-def _claimants(message: RetireMessage, context: Context) -> _Claimants:
+def _look(message: RetireMessage, context: Context) -> _Look:
     listing = list_all(context.upstream, Query(COMPOSITIONS, message.namespace))
+    compositions = [Composition.from_json(item) for item in listing.items]
+    claims = Claims.of(message.lineage, compositions, infer=context.settings.infer_required)
     clocks = [context.clock(), *([listing.date] if listing.date else [])]
-    return _Claimants([Composition.from_json(item) for item in listing.items], min(clocks), max(clocks))
+    return _Look(claims, min(clocks), max(clocks))
 
 
-def _steps(group: Group, message: RetireMessage, claimants: _Claimants, context: Context) -> Steps:
-    settings = context.settings
-    claim = claimed(group, message.lineage, claimants.compositions, infer=settings.infer_required)
-    return steps(group, claim, claimants.earliest, settings.retirement_grace)
+def _steps(group: Group, look: _Look, context: Context) -> Steps:
+    return steps(group, look.claims.of_group(group), look.earliest, context.settings.retirement_grace)
 
 
-def _mark(holding: Holding, now: datetime, context: Context) -> None:
-    _patch(holding, guards.set_annotation(dict(holding.secret), UNCLAIMED_SINCE_ANNOTATION, format_time(now)), context)
+def _mark(secret: Json, now: datetime, context: Context) -> None:
+    _patch(secret, guards.set_annotation(secret, UNCLAIMED_SINCE_ANNOTATION, format_time(now)), context)
 
 
-def _unmark(holding: Holding, context: Context) -> None:
+def _unmark(secret: Json, context: Context) -> None:
     path: guards.Path = ("metadata", "annotations", UNCLAIMED_SINCE_ANNOTATION)
-    _patch(holding, guards.guarded(dict(holding.secret), [guards.remove(path)]), context)
+    _patch(secret, guards.guarded(secret, [guards.remove(path)]), context)
 
 
-def _patch(holding: Holding, operations: JsonPatch, context: Context) -> None:
+def _patch(secret: Json, operations: JsonPatch, context: Context) -> None:
     """Patch a Secret as it was listed; one that is gone needs no mark. Raises StartOver when it has changed since."""
+    name = secret["metadata"]["name"]
     try:
-        context.downstream.json_patch(SECRETS, INVENTORY_NAMESPACE, holding.stored.name, operations)
+        context.downstream.json_patch(SECRETS, INVENTORY_NAMESPACE, name, operations)
     except NotFound:
         return
     except (Conflict, Invalid, ServerError) as error:
-        if _unchanged(holding, context):
+        if _unchanged(secret, context):
             raise
-        raise StartOver("it has changed since it was listed", where=f"Secret {holding.stored.name}") from error
+        raise StartOver("it has changed since it was listed", where=f"Secret {name}") from error
 
 
-def _unchanged(holding: Holding, context: Context) -> bool:
+def _unchanged(secret: Json, context: Context) -> bool:
     """A failed `test` looks like a refusal by the schema (422), on older servers like a fault (500)."""
+    then = ObjectView.from_json(secret)
     try:
-        obj = context.downstream.get(SECRETS, INVENTORY_NAMESPACE, holding.stored.name, metadata_only=True)
+        obj = context.downstream.get(SECRETS, INVENTORY_NAMESPACE, then.name, metadata_only=True)
     except NotFound:
         return False
     now = ObjectView.from_json(obj)
-    return (now.uid, now.resource_version) == (holding.stored.uid, holding.stored.resource_version)
+    return (now.uid, now.resource_version) == (then.uid, then.resource_version)
 
 
 def _delete(holding: Holding, group: Group, message: RetireMessage, context: Context) -> None:
     """Delete one Secret after one more complete look for somebody who claims it."""
-    again = _steps(group, message, _claimants(message, context), context)
+    again = _steps(group, _look(message, context), context)
     if not again.delete:
         raise StartOver(again.reason, where=group.title)
     delete_secret(holding.stored, context)

@@ -38,7 +38,7 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
     assert main(["--help"]) == 0
 
     text = " ".join(capsys.readouterr().out.split())
-    for expected in ("demo", "plan", "status", "version", "Exit codes", "69", "75", "77", "130"):
+    for expected in ("demo", "plan", "explain", "status", "version", "Exit codes", "69", "75", "77", "130"):
         assert expected in text
 
 
@@ -65,6 +65,7 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
         pytest.param(
             ["demo", "--manifests", "/no/such", "--without", "a=b"], "/no/such: cannot be read", id="a missing file"
         ),
+        pytest.param(["explain", "shop"], "'shop' is not a composition; write namespace/name", id="nothing to explain"),
         pytest.param(["demo", "--without", "x"], "is not one label", id="a selector that is no label"),
         pytest.param(["demo", "--timeout", "0"], "--timeout", id="a timeout of nothing"),
         pytest.param(["demo", "--timeout", "nan"], "--timeout", id="a timeout that is no number"),
@@ -95,6 +96,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     "command",
     [
         pytest.param(["--kubeconfig", "{}", "plan", "a/b"], id="plan"),
+        pytest.param(["--kubeconfig", "{}", "explain", "a/b"], id="explain"),
         pytest.param(["--kubeconfig={}", "status", "-n", "a"], id="status"),
         pytest.param(["plan", "a/b", "--kubeconfig", "{}"], id="a global option after the command"),
         pytest.param(["status", "--kubeconfig={}", "-A"], id="a global option between"),

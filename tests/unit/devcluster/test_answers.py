@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devcluster.answers import Answer, Stream
-from devcluster.requests import Target, parse_target
+from devcluster.requests import BODY_LIMIT, Request, Target, parse_target
 from devcluster.store import Store
 from devcluster.tables import find
 from kube.cluster import Json
@@ -62,6 +62,25 @@ TARGETS: dict[str, Target] = {
 @pytest.mark.parametrize(("url", "target"), TARGETS.items(), ids=list(TARGETS))
 def test_a_path_names_a_target(url: str, target: Target) -> None:
     assert parse_target(f"{url}?a=b&c=") == (target, {"a": "b", "c": ""})
+
+
+VERBS: dict[str, tuple[str, str]] = {
+    "create": ("POST", SECRET_PATH),
+    "get": ("GET", f"{SECRET_PATH}/a"),
+    "list": ("GET", SECRET_PATH),
+    "watch": ("GET", f"{SECRET_PATH}?watch=true"),
+    "update": ("PUT", f"{SECRET_PATH}/a"),
+    "patch": ("PATCH", f"{SECRET_PATH}/a"),
+    "delete": ("DELETE", f"{SECRET_PATH}/a"),
+    "deletecollection": ("DELETE", SECRET_PATH),
+    "head": ("HEAD", "/version"),
+}
+
+
+@pytest.mark.parametrize(("verb", "request_"), VERBS.items(), ids=list(VERBS))
+def test_a_method_and_a_path_make_a_verb(verb: str, request_: tuple[str, str]) -> None:
+    method, url = request_
+    assert Request(method, *parse_target(url)).verb == verb
 
 
 PLAIN_404 = [
@@ -215,6 +234,11 @@ def test_a_malformed_body_is_a_bad_request(store: Store, method: str, url: str, 
     before = store.version
     assert send(store, method, url, body, content_type=media).code == 400
     assert store.version == before
+
+
+@pytest.mark.parametrize(("size", "code"), [(BODY_LIMIT, 400), (BODY_LIMIT + 1, 413)])
+def test_a_body_above_the_limit_is_not_looked_at(store: Store, size: int, code: int) -> None:
+    assert send(store, "POST", SECRET_PATH, b"x" * size).code == code
 
 
 def test_strictly_no_member_may_come_twice(store: Store) -> None:
@@ -455,6 +479,7 @@ send(FUZZED, "POST", COMPOSITION_PATH, composition())
 send(FUZZED, "POST", SECRET_PATH, secret())
 
 
+@settings(deadline=None)
 @given(
     body=bodies,
     shell=st.booleans(),

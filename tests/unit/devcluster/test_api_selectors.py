@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devcluster.builtin import CONFIG_MAPS
@@ -75,6 +75,7 @@ def test_a_malformed_label_selector_is_a_bad_request(text: str, message: str) ->
     assert error.value.message.startswith(message)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab/!=<>(), inot.-_%", max_size=12))
 def test_any_text_is_a_selector_or_a_bad_request(text: str) -> None:
     with contextlib.suppress(Refusal):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devcluster.patches import MAX_OPERATIONS, apply_json_patch, decode_json_patch
@@ -181,12 +181,14 @@ paths = st.lists(st.sampled_from(["a", "b", "0", "1", "-", "-1", "~0", "~1", ""]
 )
 
 
+@settings(deadline=None)
 @given(value=json_values)
 def test_what_was_added_tests_equal(value: Any) -> None:
     body = msgspec.json.encode([op("add", "/a", value=value), op("test", "/a", value=value)])
     assert apply_json_patch({}, decode_json_patch(body)) == {"a": value}
 
 
+@settings(deadline=None)
 @given(
     value=st.dictionaries(st.sampled_from(["a", "b"]), json_values),
     operations=st.lists(

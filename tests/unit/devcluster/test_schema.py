@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devcluster import schema
@@ -158,6 +158,7 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*SPEC["properties"], "unknown"]), values, max_size=6))
 def test_the_fast_path_accepts_only_what_the_slow_path_neither_changes_nor_refuses(spec: Json) -> None:
     if not schema.conforms(spec, NODE):

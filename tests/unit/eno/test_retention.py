@@ -278,7 +278,9 @@ def test_a_slice_that_a_running_synthesis_may_have_made_is_kept(
 
 
 def test_a_namesakes_synthesis_made_none_of_the_slices_of_another_owner() -> None:
-    assert not kept(made_in_flight, a_case(owner=a_composition(uid="another", inFlightSynthesis=in_flight())))
+    recent = a_slice(creationTimestamp=at(minutes=-1))
+    assert kept(made_in_flight, a_case(recent, a_composition(inFlightSynthesis=in_flight())))
+    assert not kept(made_in_flight, a_case(recent, a_composition(uid="another", inFlightSynthesis=in_flight())))
 
 
 UNDECIDED: Json = {"current": {"tombstoneRecoveryStatus": None}}

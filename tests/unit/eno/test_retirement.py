@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eno.inventory.secrets import StoredChunk, lineage
-from eno.retirement import UNCLAIMED_SINCE_ANNOTATION, Group, claimed, groups, steps
+from eno.retirement import UNCLAIMED_SINCE_ANNOTATION, Claims, Group, Holding, groups, steps
 from tests.support.factories import (
     NAMESPACE,
     NOW,
@@ -48,9 +48,17 @@ def broken(secret: Json, **notes: str | None) -> Json:
     return {**secret, "metadata": {**secret["metadata"], "annotations": annotations}}
 
 
+def held(*secrets: Json) -> list[Holding]:
+    return [each for secret in secrets if (each := Holding.of(secret)) is not None]
+
+
 def group(*secrets: Json) -> Group:
-    (found,) = groups(secrets or [stored()], NAMESPACE)
+    (found,) = groups(held(*(secrets or [stored()])), NAMESPACE)
     return found
+
+
+def claimed(found: Group, *others: Any, infer: bool = False) -> str | None:
+    return Claims.of(LINEAGE, others, infer=infer).of_group(found)
 
 
 def days(number: float) -> str:
@@ -63,7 +71,7 @@ def test_secrets_are_grouped_by_snapshot_oldest_first() -> None:
     unusable = broken(stored("c"))
     found = [
         (each.composition, [holding.stored.name for holding in each.holdings])
-        for each in groups([unusable, new, other, old], NAMESPACE)
+        for each in groups(held(unusable, new, other, old), NAMESPACE)
     ]
     assert found == [
         ("shop", [old["metadata"]["name"]]),
@@ -93,7 +101,7 @@ def test_secrets_are_grouped_by_snapshot_oldest_first() -> None:
     ],
 )
 def test_only_what_is_provably_of_the_namespace_is_looked_at(secrets: list[Json], count: int) -> None:
-    assert len(groups(secrets, NAMESPACE)) == count
+    assert len(groups(held(*secrets), NAMESPACE)) == count
 
 
 RECOVERED = synthesis(tombstoneRecoveryStatus=decided())
@@ -137,20 +145,20 @@ def deleting(name: str = "shop", **fields: Any) -> Any:
     ],
 )
 def test_who_claims_a_snapshot(others: list[Any], by: str | None) -> None:
-    claim = claimed(group(), LINEAGE, others, infer=False)
+    claim = claimed(group(), *others)
     assert claim is None if by is None else claim is not None and by in claim
 
 
 @pytest.mark.parametrize("infer", [False, True])
 def test_whether_absent_fields_claim_is_the_setting(infer: bool) -> None:
     silent = composition("renamed", current=synthesis(tombstoneRecoveryRequired=None))
-    assert (claimed(group(), LINEAGE, [silent], infer=infer) is not None) == infer
+    assert (claimed(group(), silent, infer=infer) is not None) == infer
 
 
 def test_a_secret_that_does_not_say_whose_it_is_is_claimed_by_anybody_of_the_lineage() -> None:
     unknown = group(broken(stored(), composition_name=None))
-    assert claimed(unknown, LINEAGE, [composition("sibling", current=RECOVERED)], infer=False) is not None
-    assert claimed(unknown, LINEAGE, [], infer=False) is None
+    assert claimed(unknown, composition("sibling", current=RECOVERED)) is not None
+    assert claimed(unknown) is None
 
 
 @pytest.mark.parametrize(

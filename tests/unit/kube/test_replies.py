@@ -66,6 +66,12 @@ def test_a_list_that_is_not_all_there_is_not_an_empty_list(answer: Json) -> None
         parse(answer)
 
 
+def test_an_empty_list_of_metadata_may_say_null_but_must_say_so() -> None:
+    assert parse(page("PartialObjectMetadataList", items=None), METADATA_LIST).items == []
+    with pytest.raises(BadResponse):
+        parse({"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": "7"}}, METADATA_LIST)
+
+
 def test_whole_objects_instead_of_metadata_are_refused() -> None:
     assert parse(page("PartialObjectMetadataList"), METADATA_LIST).items == []
     with pytest.raises(BadResponse, match="expected PartialObjectMetadataList, got SecretList"):

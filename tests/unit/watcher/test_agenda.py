@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.watcher.factories import NOW
 from watcher.agenda import Agenda, Look
-from watcher.records import Key, Kind
+from watcher.keys import Key, Kind
 
 A, B, C = (Key(Kind.COMPOSITION, "prod", name) for name in "abc")
 SECOND = timedelta(seconds=1)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kube.cluster import Json
 from tests.unit.watcher.factories import SCOPE, composition, resource_slice, synthesis
 from watcher.cache import Cache
-from watcher.records import Key, Kind, Record, Subject, Unreadable, read
+from watcher.keys import Key, Kind
+from watcher.records import Record, Subject, Unreadable, read
 
 WEB, API = (Key(Kind.COMPOSITION, "prod", name) for name in ("web", "api"))
 BROKEN: Json = {"metadata": {"namespace": "prod", "name": "web", "labels": 7}}

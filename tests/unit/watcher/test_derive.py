@@ -12,7 +12,8 @@ from kube.cluster import Json
 from runtime.messages import InvalidMessage, RecoverMessage
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, synthesis
 from watcher.derive import NOTHING, derive, recover
-from watcher.records import CompositionRecord, Kind, Subject, read
+from watcher.keys import Kind
+from watcher.records import CompositionRecord, Subject, read
 
 ALL_NAMESPACES = Scope(recovery_namespace="prod", recovery_enabled=True)
 DISABLED = Scope(composition_namespace="prod", recovery_namespace="prod")

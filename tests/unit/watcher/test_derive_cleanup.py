@@ -15,7 +15,8 @@ from runtime.messages import MAX_SLICES, CleanupMessage
 from tests.support.factories import STAMP
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, resource_slice, synthesis
 from watcher.derive import NOTHING, SLICES_PER_MESSAGE, Derived, cleanup
-from watcher.records import CompositionRecord, Kind, SliceRecord, Subject, read
+from watcher.keys import Kind
+from watcher.records import CompositionRecord, SliceRecord, Subject, read
 
 SELECTING = SCOPE.model_copy(update={"label_selector": "a=b"})
 SELECTED = {"labels": {"a": "b"}}

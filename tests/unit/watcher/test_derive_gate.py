@@ -14,7 +14,8 @@ from runtime.messages import GateMessage
 from tests.support.factories import STAMP
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, resource_slice, synthesis
 from watcher.derive import NOTHING, gate
-from watcher.records import CompositionRecord, Kind, SliceRecord, Subject, read
+from watcher.keys import Kind
+from watcher.records import CompositionRecord, SliceRecord, Subject, read
 
 DELETING = {"deletionTimestamp": STAMP}
 

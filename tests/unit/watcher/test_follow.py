@@ -18,7 +18,7 @@ from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, reso
 from watcher.agenda import Agenda
 from watcher.cache import Cache
 from watcher.follow import LONGEST_PAUSE_SECONDS, CacheSink, Follower
-from watcher.records import Kind
+from watcher.keys import Kind
 
 RESYNC = timedelta(seconds=30)
 DECIDED = composition(version=2, current=synthesis(tombstoneRecoveryStatus=decision()))
@@ -161,6 +161,8 @@ def test_a_change_of_a_slice_gates_its_converged_composition_once(world: World) 
     world.compositions.changed(composition(version=3, current=READY["status"]["currentSynthesis"]))
     assert world.settle() == 1
     assert world.advance(10 * RESYNC) == 0
+    world.compositions.changed(composition(version=4, current=READY["status"]["currentSynthesis"]))
+    assert world.settle() == 0, "a change of the composition alone does not"
     world.list_slices(resource_slice(version=10))
     assert world.settle() == 1, "also one that only a relist shows"
 

@@ -12,7 +12,7 @@ import pytest
 from eno.errors import Forbidden, Retryable
 from kube.cluster import Query
 from kube.reflector import Stats, Stop
-from kube.resources import COMPOSITIONS
+from kube.resources import COMPOSITIONS, SECRETS
 from runtime.dispatch import Dispatched, Enqueued
 from runtime.messages import Message, TaskName
 from runtime.settings import Settings
@@ -20,8 +20,8 @@ from tests.unit.watcher.factories import SCOPE, composition
 from watcher.agenda import Agenda
 from watcher.cache import Cache
 from watcher.follow import CacheSink, Follower
+from watcher.keys import Kind
 from watcher.process import LOOP_SECONDS, STREAM_SECONDS, Watcher, queries
-from watcher.records import Kind
 
 DEADLINE = 10.0
 SYNCED = Stats(synced=True)
@@ -196,4 +196,12 @@ def test_selectors_are_pushed_to_the_server_and_slices_come_as_metadata() -> Non
 def test_all_namespaces_are_followed_only_when_asked_for() -> None:
     settings = Settings.load(all_namespaces=True, pod_namespace="prod")
     assert {query.namespace for query in queries(settings.scope).values()} == {None}
-    assert {query.namespace for query in queries(SCOPE).values()} == {"prod"}
+    found = queries(SCOPE)
+    assert {found[kind].namespace for kind in (Kind.COMPOSITION, Kind.SLICE)} == {"prod"}
+
+
+def test_inventories_are_followed_as_metadata_and_only_where_history_is_recovered() -> None:
+    query = queries(SCOPE)[Kind.INVENTORY]
+    assert (query.resource, query.namespace, query.metadata_only) == (SECRETS, "kube-system", True)
+    assert (query.label_selector, query.field_selector) == ("eno.azure.io/inventory-lineage", "type=Opaque")
+    assert Kind.INVENTORY not in queries(SCOPE.model_copy(update={"recovery_enabled": False}))

@@ -13,7 +13,8 @@ import pytest
 from eno.objects import OVERFLOW_LABEL, SYNTHESIS_UUID_LABEL
 from kube.cluster import Json
 from tests.unit.watcher.factories import SCOPE, composition, decision, resource_slice, synthesis
-from watcher.records import CompositionRecord, Key, Kind, Record, SliceRecord, Unreadable, read
+from watcher.keys import Key, Kind
+from watcher.records import CompositionRecord, Record, SliceRecord, Unreadable, read
 
 
 def record_of_composition(**changes: Any) -> CompositionRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.records import Key, Kind
+from watcher.keys import Key, Kind
 from watcher.referrers import Referrers
 
 KEYS = [Key(Kind.SLICE, "prod", name) for name in "abc"]

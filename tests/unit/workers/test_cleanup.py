@@ -639,7 +639,7 @@ def test_a_slice_that_cannot_be_judged_is_kept_and_does_not_keep_others_from_goi
     world.upstream = Garbled(world.up)
     outcome = run(world, "a", "b")
     assert outcome.kind is Kind.DONE
-    assert "1 × keep: it cannot be judged: ResourceSlice apps/a: spec:" in outcome.reason
+    assert "1 × keep: it cannot be judged: spec:" in outcome.reason
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert not terminating(world, "a")
     assert terminating(world, "b")

@@ -322,6 +322,14 @@ def test_it_writes_only_on_change() -> None:
     assert len(world.writes) == 1
 
 
+def test_the_same_instant_in_another_notation_is_no_change() -> None:
+    world = World()
+    same = {"ready": "2026-03-01T12:10:00+01:00", "reconciled": "2026-03-01T12:10:00.000+01:00"}
+    holding(world, DONE, current={**DECIDED, **same})
+    assert run(world).kind is Kind.UNCHANGED
+    assert world.writes == []
+
+
 def test_readiness_that_holds_no_longer_is_taken_back() -> None:
     world = World()
     holding(world, {"reconciled": False}, current={**DECIDED, **FOREIGN})
@@ -496,7 +504,8 @@ def test_what_somebody_else_sets_is_cleared_although_no_slice_can_be_read() -> N
     world = World()
     holding(world, DONE, current=FOREIGN)
     world.upstream.before = fail(ServerError("get slice", status=503), on="get resourceslices", times=9)
-    run(world)
+    with pytest.raises(ServerError):
+        run(world)
     assert readiness(world) == (None, None)
 
 
@@ -544,6 +553,27 @@ def test_a_contested_readiness_is_corrected_with_growing_pauses_from_the_third_t
     world.clock.advance(minutes=2)
     set_readiness(world)
     assert run(world).kind is Kind.DONE, "a minute without counts as peace"
+
+
+def test_a_contest_over_a_decided_composition_is_paused_too() -> None:
+    world = World()
+    holding(world, DONE, resources=2, current=DECIDED)
+    pauses = []
+    for _ in range(4):
+        set_readiness(world)
+        pauses.append(pause_after(world))
+        assert readiness(world) == (None, None)
+    assert pauses == [None, None, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("current", [{}, DECIDED], ids=["undecided", "decided"])
+def test_a_contest_keeps_nobody_from_asking_for_a_resynthesis(current: Json) -> None:
+    world = World()
+    world.add_composition(current=synthesis(slices=["nowhere"], **current))
+    for _ in range(3):
+        set_readiness(world)
+        pause_after(world)
+    assert requested(world) == UUID
 
 
 def test_corrections_of_one_synthesis_do_not_slow_down_those_of_another() -> None:
@@ -744,7 +774,7 @@ def gating(world: World) -> Actor:
     message = gate_message(world.composition())
 
     def work(context: Context) -> None:
-        for _ in range(3):
+        for _ in range(2):
             with suppress(SextonError):
                 gate(message, context)
 
@@ -817,6 +847,17 @@ def test_a_verdict_that_is_overtaken_is_refused_by_its_guards(change: Json) -> N
     )
     world.upstream.before = hook
     run(world)
+    assert readiness(world) == (None, None)
+
+
+def test_a_verdict_on_an_unannotated_composition_is_not_published_on_one_that_opted_in_meanwhile() -> None:
+    world = World(settings={"aggregation": "all"})
+    holding(world, DONE, opted_in=False)
+    opt_in = {"eno.azure.io/recovery-enabled": "true"}
+    world.upstream.before = once(
+        lambda: world.patch_composition(metadata={"annotations": opt_in}), on="patch compositions/status"
+    )
+    assert run(world) == Outcome(Kind.UNCHANGED, "tombstone recovery has not decided yet")
     assert readiness(world) == (None, None)
 
 

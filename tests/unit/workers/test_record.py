@@ -557,18 +557,20 @@ def test_adopted_history_is_replaced_by_that_of_who_adopted_it() -> None:
     assert run(world, name="renamed").kind is Kind.UNCHANGED
 
 
-@pytest.mark.parametrize("moment", ["before the record", "before the delete"])
-def test_adopted_history_stays_when_its_name_is_in_use_again(moment: str) -> None:
+@pytest.mark.parametrize(
+    "reads",
+    [
+        pytest.param(1, id="before the record"),
+        pytest.param(3, id="before it plans"),
+        pytest.param(4, id="before the delete"),
+    ],
+)
+def test_adopted_history_stays_when_its_name_is_in_use_again(reads: int) -> None:
     world = World()
     adopting(world)
-
-    def recreate() -> None:
-        world.add_composition("shop", synthesizer="another", current={})
-
-    if moment == "before the record":
-        recreate()
-    else:
-        world.downstream.after = once(recreate, on="list secrets", nth=2)
+    world.upstream.before = once(
+        lambda: world.add_composition("shop", synthesizer="another", current={}), on="get compositions", nth=reads
+    )
     assert run(world, name="renamed").kind in (Kind.DONE, Kind.UNCHANGED)
     assert stored(world) == {UUID: ["a", "b"], "synthesis-1": ["old"]}
     assert run(world, name="renamed").kind is Kind.UNCHANGED

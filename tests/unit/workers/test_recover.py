@@ -494,15 +494,14 @@ def test_a_resynthesis_that_is_refused_is_not_requested(fields: dict[str, Any]) 
     assert "patch compositions" not in world.writes
 
 
-def test_a_resynthesis_is_not_requested_out_of_scope() -> None:
-    world = World()
-    announced = decided(message=RESYNTHESIS_OWED)
-    world.add_composition(current=synthesis(tombstoneRecoveryStatus=announced))
-    world.settings = {"enable_tombstone_recovery": False}
-    assert run(world).kind is Kind.NOT_IN_SCOPE
-    assert world.writes == []
-    world.settings = {}
-    assert run(world) == Outcome(Kind.DONE, "resynthesis requested")
+@pytest.mark.parametrize(
+    ("enabled", "kind"), [(True, Kind.DONE), (False, Kind.NOT_IN_SCOPE)], ids=["in scope", "out of scope"]
+)
+def test_a_resynthesis_is_only_requested_in_scope(enabled: bool, kind: Kind) -> None:
+    world = World(settings={"enable_tombstone_recovery": enabled})
+    world.add_composition(current=synthesis(tombstoneRecoveryStatus=decided(message=RESYNTHESIS_OWED)))
+    assert run(world).kind is kind
+    assert world.writes == (["patch compositions"] if enabled else [])
 
 
 def mass(world: World) -> None:

@@ -70,7 +70,7 @@ def test_a_claimed_inventory_costs_two_lists_and_no_write() -> None:
     world = World()
     world.add_composition(current=RECOVERED)
     world.remember([entry()])
-    assert run(world) == Outcome(Kind.UNCHANGED, "1 × claimed: apps/shop exists")
+    assert run(world) == Outcome(Kind.UNCHANGED, "1 × claimed: shop exists")
     assert world.downstream.counts() == {"list secrets": 1}
     assert world.upstream.counts() == {"list compositions": 1}
 
@@ -234,7 +234,7 @@ def test_a_label_selector_does_not_hide_who_claims() -> None:
     world = World(settings={"composition_label_selector": "team=x"})
     world.add_composition(current=RECOVERED)
     world.remember([entry()])
-    assert run(world) == Outcome(Kind.UNCHANGED, "1 × claimed: apps/shop exists")
+    assert run(world) == Outcome(Kind.UNCHANGED, "1 × claimed: shop exists")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,247 @@
+"""Why a composition stands where it stands: what holds its readiness, and what would become of each of its slices.
+
+The worker's own rules, asked on live reads and never acted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+
+from console.status import decision
+from eno.errors import BrokerUnavailable, NotFound, Terminal
+from eno.objects import Composition, ResourceSlice, Synthesis
+from eno.readiness import Hole, obstacles, resynthesis
+from eno.retention import Case, Fate, Keep, slice_fate
+from eno.scope import Scope
+from eno.times import format_time
+from kube.cluster import Cluster, Json, Query, list_all
+from kube.resources import RESOURCE_SLICES
+from runtime.dispatch import Dispatcher, KeyState, ParkedKey
+from runtime.messages import CleanupMessage, GateMessage, RecordMessage, RecoverMessage, TaskName
+from runtime.settings import Settings
+from workers.context import Context
+from workers.freshness import read
+from workers.reading import read_states
+
+_MESSAGES = (RecoverMessage, GateMessage, RecordMessage, CleanupMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceView:
+    """A slice, which syntheses name it, and what a cleanup would do with it now. `fate` is None when it is missing."""
+
+    name: str
+    referenced_by: tuple[str, ...]
+    fate: Fate | None
+
+    @property
+    def verb(self) -> str:
+        """`keep`, `release`, `delete` or `missing`."""
+        return "missing" if self.fate is None else type(self.fate).__name__.lower()
+
+    def to_json(self) -> Json:
+        """For machines."""
+        until = self.fate.until if isinstance(self.fate, Keep) else None
+        return {
+            "name": self.name,
+            "referenced_by": list(self.referenced_by),
+            "fate": self.verb,
+            "reason": self.fate.reason if self.fate else "",
+            "until": format_time(until) if until else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """What Redis knows of one of the composition's keys."""
+
+    task: TaskName
+    state: KeyState
+    parked: ParkedKey | None = None
+
+    @property
+    def text(self) -> str:
+        """One word, and why where it is parked; empty when there is nothing to tell."""
+        if self.parked is not None:
+            return f"parked: {self.parked.message}"
+        words = {"running": self.state.running, "pending": self.state.pending, "waiting": self.state.not_before}
+        return next((word for word, holds in words.items() if holds), "")
+
+    def to_json(self) -> Json:
+        """For machines."""
+        return {
+            "task": self.task.short,
+            "pending": self.state.pending,
+            "running": self.state.running,
+            "not_before": format_time(self.state.not_before) if self.state.not_before else None,
+            "attempts": self.state.attempts,
+            "failures": self.state.failures,
+            "parked": self.parked.message if self.parked else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `sexton explain` shows. `composition` is None when only its slices are left."""
+
+    title: str
+    composition: Composition | None
+    obstacles: tuple[str, ...] = ()
+    resynthesis: str = ""
+    slices: tuple[SliceView, ...] = ()
+    tasks: tuple[TaskView, ...] = ()
+    unavailable: BrokerUnavailable | None = None
+
+    @property
+    def current(self) -> Synthesis | None:
+        """The current synthesis."""
+        return self.composition.current if self.composition else None
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """The composition in words."""
+        if self.composition is None:
+            return {"composition": f"{self.title} does not exist"}
+        current = self.current
+        message = current.recovery.message if current and current.recovery else ""
+        return {
+            "composition": f"{self.title}{' (deleting)' if self.composition.deleting else ''}",
+            "synthesis": (current.uuid if current else "") or "none",
+            "decision": decision(self.composition) + (f": {message}" if message else ""),
+            "reconciled": _instant(current.reconciled if current else None),
+            "ready": _instant(current.ready if current else None),
+        }
+
+    def to_json(self) -> Json:
+        """For machines."""
+        current = self.current
+        return {
+            "composition": self.title,
+            "exists": self.composition is not None,
+            "uid": self.composition.uid if self.composition else "",
+            "synthesis": current.uuid if current else "",
+            "decision": decision(self.composition) if self.composition else "",
+            "message": current.recovery.message if current and current.recovery else "",
+            "reconciled": format_time(current.reconciled) if current and current.reconciled else None,
+            "ready": format_time(current.ready) if current and current.ready else None,
+            "obstacles": list(self.obstacles),
+            "resynthesis": self.resynthesis,
+            "slices": [each.to_json() for each in self.slices],
+            "tasks": [each.to_json() for each in self.tasks],
+            "queues": {"reachable": self.unavailable is None},
+        }
+
+
+def explain(context: Context, dispatcher: Dispatcher, namespace: str, name: str) -> Explanation:
+    """Explain a composition, or the slices that it left behind.
+
+    Raises Terminal when there is neither, ApiError and MalformedObject when they cannot be read. An unreachable
+    Redis is part of the explanation.
+    """
+    live = read(context.upstream, namespace, name)
+    composition, now = live.composition if live else None, context.clock()
+    slices = _slices(context, namespace, name, composition)
+    title = f"{namespace}/{name}"
+    if composition is None:
+        if not slices:
+            raise Terminal("does not exist", where=f"composition {title}", hint="check the namespace and the name")
+        return Explanation(title, None, slices=slices)
+    states = read_states(context.upstream, composition)
+    tasks, unavailable = _tasks(dispatcher, composition)
+    return Explanation(
+        title,
+        composition,
+        tuple(obstacles(composition, states)),
+        _resynthesis(composition, states, now),
+        slices,
+        tasks,
+        unavailable,
+    )
+
+
+def explain_with(settings: Settings, context: Context, namespace: str, name: str) -> Explanation:
+    """The explanation, with a connection to the settings' Redis for as long as it takes."""
+    with closing(Dispatcher.connect(settings)) as dispatcher:
+        return explain(context, dispatcher, namespace, name)
+
+
+def _slices(context: Context, namespace: str, name: str, composition: Composition | None) -> tuple[SliceView, ...]:
+    """Every slice that the composition's syntheses name or that a composition of its name controls."""
+    references: dict[str, list[str]] = {}
+    syntheses = (
+        {"current": composition.current, "previous": composition.previous, "in flight": composition.in_flight}
+        if composition
+        else {}
+    )
+    for label, synthesis in syntheses.items():
+        for slice_name in synthesis.slice_names if synthesis else ():
+            if slice_name is not None:
+                references.setdefault(slice_name, []).append(label)
+    for slice_name in _controlled(context.upstream, namespace, name):
+        references.setdefault(slice_name, [])
+    return tuple(
+        SliceView(slice_name, tuple(dict.fromkeys(labels)), _fate(context, namespace, slice_name, composition))
+        for slice_name, labels in references.items()
+    )
+
+
+def _controlled(cluster: Cluster, namespace: str, name: str) -> Iterable[str]:
+    query = Query(RESOURCE_SLICES, namespace, metadata_only=True)
+    for item in list_all(cluster, query).items:
+        view = ResourceSlice.from_json(item)
+        if view.owner is not None and view.owner.name == name:
+            yield view.name
+
+
+def _fate(context: Context, namespace: str, name: str, composition: Composition | None) -> Fate | None:
+    try:
+        found = ResourceSlice.from_json(context.upstream.get(RESOURCE_SLICES, namespace, name))
+    except NotFound:
+        return None
+    settings = context.settings
+    return slice_fate(
+        Case(
+            slice=found,
+            composition=composition,
+            now=context.clock(),
+            scope=Scope(composition_namespace=namespace, label_selector=settings.composition_label_selector),
+            infer_required=settings.infer_required,
+        )
+    )
+
+
+def _resynthesis(composition: Composition, states: list[ResourceSlice | Hole], now: datetime) -> str:
+    """Why a worker whose operator is enabled would ask for a resynthesis, empty when it would not."""
+    wanted = resynthesis(composition, states, now, recovers=True)
+    if wanted is None:
+        return ""
+    return wanted.why if wanted.at is None else f"{wanted.why}; asked for at {format_time(wanted.at)}"
+
+
+def _tasks(dispatcher: Dispatcher, composition: Composition) -> tuple[tuple[TaskView, ...], BrokerUnavailable | None]:
+    try:
+        parked = {each.key: each for each in dispatcher.parked()}
+        keys = _keys(composition).items()
+        views = (TaskView(task, dispatcher.describe(key), parked.get(key)) for task, key in keys)
+        return tuple(views), None
+    except BrokerUnavailable as error:
+        return (), error
+
+
+def _keys(composition: Composition) -> dict[TaskName, str]:
+    fields: Json = {
+        "namespace": composition.namespace,
+        "name": composition.name,
+        "uid": composition.uid,
+        "synthesis_uuid": composition.current.uuid if composition.current else "",
+        "slices": (),
+    }
+    # Not validated: an odd UUID must not keep everything else from being shown.
+    return {each.task: each.model_construct(**fields).key for each in _MESSAGES}
+
+
+def _instant(instant: datetime | None) -> str:
+    return format_time(instant) if instant else "no"

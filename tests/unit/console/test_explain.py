@@ -1,0 +1,178 @@
+"""What `sexton explain` says: why readiness is held, and what would become of each slice."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+
+from console import render
+from console.explain import Explanation, explain
+from eno.errors import InventoryTooLarge, Terminal
+from kube.resources import COMPOSITIONS, RESOURCE_SLICES
+from tests.support.factories import NAMESPACE, STAMP, UUID, decided, manifest, synthesis
+from tests.support.hints import Hints
+from tests.support.world import World, gate_message, recover_message
+
+
+def explained(world: World, hints: Hints | None = None, name: str = "shop") -> Explanation:
+    return explain(world.context, (hints or Hints()).dispatcher, NAMESPACE, name)
+
+
+def printed(found: Explanation, width: int = 120) -> str:
+    stream = StringIO()
+    console = render.terminal(stream)
+    console.width = width
+    for part in render.explanation(found):
+        console.print(part)
+    return stream.getvalue()
+
+
+def a_shop() -> World:
+    """Undecided, with a slice for every fate."""
+    world = World()
+    world.add_composition(
+        current=synthesis(slices=["current", "gone"]), previousSynthesis=synthesis("old", slices=["previous"])
+    )
+    for name in ("current", "previous", "left-over", "ending"):
+        world.add_slice(name, [manifest(name=name)])
+    world.add_slice("of-another", [], owner="another")
+    world.up.delete(RESOURCE_SLICES, NAMESPACE, "ending")
+    world.clock.advance(minutes=1)
+    world.add_slice("young", [])
+    return world
+
+
+def test_every_slice_is_shown_with_its_fate_and_the_reason() -> None:
+    found = explained(a_shop())
+    assert {each.name: (each.verb, each.fate.reason if each.fate else "") for each in found.slices} == {
+        "current": ("keep", "the current synthesis references it"),
+        "gone": ("missing", ""),
+        "previous": ("keep", "the previous synthesis references it"),
+        "left-over": ("delete", "nothing needs it"),
+        "ending": ("release", "it is terminating and nothing waits for it"),
+        "young": ("keep", "it is young"),
+    }
+
+
+def test_what_is_in_the_way_of_readiness_is_shown() -> None:
+    found = explained(a_shop())
+    assert found.obstacles == (
+        "tombstone recovery has not decided yet",
+        "slice current: 1 of 1 resources have no state yet",
+        "a slice is missing",
+    )
+    assert found.resynthesis == "a slice is missing"
+
+
+def test_why_it_is_undecided_is_the_reason_of_the_last_attempt() -> None:
+    world = World()
+    failed = {**decided("InventoryGetError", message="list secrets kube-system: 503"), "status": False}
+    world.add_composition(current=synthesis(tombstoneRecoveryStatus=failed))
+    assert explained(world).facts["decision"] == "InventoryGetError, retrying: list secrets kube-system: 503"
+
+
+def test_what_is_settled_has_nothing_in_the_way() -> None:
+    world = World()
+    world.add_composition(current=synthesis(tombstoneRecoveryStatus=decided(), ready=STAMP, reconciled=STAMP))
+    found = explained(world)
+    assert (found.obstacles, found.resynthesis) == ((), "")
+    text = printed(found)
+    assert "in the way" not in text
+    assert STAMP in text
+
+
+def test_the_keys_that_redis_knows_are_shown() -> None:
+    world, hints = a_shop(), Hints()
+    composition = world.composition()
+    hints.dispatcher.enqueue(gate_message(composition))
+    hints.begin(recover_message(composition)).park(InventoryTooLarge("one entry is too large"))
+    found = explained(world, hints)
+    assert {each.task.short: each.text for each in found.tasks} == {
+        "recover": "parked: one entry is too large",
+        "gate": "pending",
+        "record": "",
+        "cleanup": "",
+    }
+
+
+def test_an_unreachable_redis_is_part_of_the_explanation() -> None:
+    hints = Hints()
+    hints.disconnect()
+    found = explained(a_shop(), hints)
+    assert found.unavailable is not None
+    assert found.slices
+    assert found.to_json()["queues"] == {"reachable": False}
+
+
+def test_slices_that_a_composition_left_behind_are_explained_without_it() -> None:
+    world = a_shop()
+    world.up.delete(COMPOSITIONS, NAMESPACE, "shop")
+    found = explained(world)
+    assert {each.name: each.verb for each in found.slices} == {
+        "current": "delete",
+        "previous": "delete",
+        "left-over": "delete",
+        "ending": "release",
+        "young": "keep",
+    }
+    assert found.to_json()["exists"] is False
+    assert "apps/shop does not exist" in printed(found)
+
+
+def test_what_does_not_exist_is_one_line() -> None:
+    with pytest.raises(Terminal, match="composition apps/nowhere: does not exist"):
+        explained(World(), name="nowhere")
+
+
+def test_the_document_is_complete_and_plain_json() -> None:
+    world = a_shop()
+    document = json.loads(json.dumps(explained(world).to_json()))
+    young = world.slice("young").created
+    assert young is not None
+    assert document == {
+        "composition": "apps/shop",
+        "exists": True,
+        "uid": world.composition().uid,
+        "synthesis": UUID,
+        "decision": "undecided",
+        "message": "",
+        "reconciled": None,
+        "ready": None,
+        "obstacles": list(explained(world).obstacles),
+        "resynthesis": "a slice is missing",
+        "slices": document["slices"],
+        "tasks": document["tasks"],
+        "queues": {"reachable": True},
+    }
+    assert document["slices"][-1] == {
+        "name": "young",
+        "referenced_by": [],
+        "fate": "keep",
+        "reason": "it is young",
+        "until": (young + timedelta(seconds=5)).isoformat().replace("+00:00", "Z"),
+    }
+    assert document["tasks"][0] == {
+        "task": "recover",
+        "pending": False,
+        "running": False,
+        "not_before": None,
+        "attempts": 0,
+        "failures": 0,
+        "parked": None,
+    }
+
+
+def test_explaining_writes_nothing() -> None:
+    world = a_shop()
+    explained(world)
+    assert world.writes == []
+
+
+def test_the_table_names_the_essentials() -> None:
+    text = printed(explained(a_shop()))
+    for expected in ("apps/shop", "undecided", "in the way", "left-over", "nothing needs it", "missing", "current"):
+        assert expected in text
+    assert max(map(len, text.splitlines())) <= 120
