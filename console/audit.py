@@ -16,14 +16,14 @@ ApiCalls: TypeAlias = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class AuditTrail:
-    """The audit logs of several servers, from some moment on: `starts` counts the entries before it."""
+    """A part of the audit logs of several servers: of each, the entries from `start` to before `stop` (None: all)."""
 
-    starts: tuple[tuple[Path, int], ...]
+    spans: tuple[tuple[Path, int, int | None], ...]
 
     @classmethod
     def since_now(cls, *paths: Path) -> Self:
         """What is written from now on. Raises OSError."""
-        return cls(tuple((path, len(read_entries(path))) for path in paths))
+        return cls(tuple((path, len(read_entries(path)), None) for path in paths))
 
     def calls(self, user_agent: str) -> ApiCalls:
         """Requests of the user agents that begin with `user_agent`. Raises OSError."""
@@ -34,9 +34,22 @@ class AuditTrail:
             found.setdefault(verb, {})[resource] = number
         return found
 
+    def split(self, verb: str, resource: str) -> tuple[Self, Self]:
+        """Each server's log up to its first such request, that one included, and what came after it.
+
+        The log of a server that got no such request stays whole, in the first part. Raises OSError.
+        """
+        first, second = [], []
+        for path, start, stop in self.spans:
+            entries = enumerate(read_entries(path)[start:stop], start=start + 1)
+            after = next((end for end, entry in entries if (entry.verb, _resource(entry)) == (verb, resource)), stop)
+            first.append((path, start, after))
+            second += [] if after is None else [(path, after, stop)]
+        return type(self)(tuple(first)), type(self)(tuple(second))
+
     def _entries(self) -> Iterator[Entry]:
-        for path, start in self.starts:
-            yield from read_entries(path)[start:]
+        for path, start, stop in self.spans:
+            yield from read_entries(path)[start:stop]
 
 
 def _resource(entry: Entry) -> str:

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,14 +17,21 @@ from kube.config import load_connection
 from kube.http import HttpCluster
 from kube.limits import RateLimits
 from kube.resources import COMPOSITIONS, NAMESPACES
+from runtime.messages import TaskName
 from runtime.redis_server import start_redis
 from runtime.settings import Settings, variable
 
 NAMESPACE = "demo"
-WORKERS = ("worker-1", "worker-2")
+RECOVERER, KEEPER = "worker-1", "worker-2"
+WORKERS: Mapping[str, tuple[TaskName, ...]] = {
+    RECOVERER: (TaskName.RECOVER,),
+    KEEPER: (TaskName.GATE, TaskName.RECORD, TaskName.CLEANUP, TaskName.RETIRE),
+}
+"""The worker processes, and the tasks that each consumes. Apart, so that one can be looked at without the other."""
+
 STAND_IN = "eno-stand-in"
 
-# The stand-in plays a whole cluster's life in seconds; what paces Sexton would only slow the play down.
+# A whole cluster's life is played in seconds, without an etcd that slice writes could endanger.
 _UNHURRIED = RateLimits(requests_per_second=10_000, burst=10_000, slice_writes_per_second=10_000)
 
 
@@ -52,10 +59,10 @@ class Cast:
     settings: Settings
     environment: Mapping[str, str]
 
-    def start_workers(self) -> None:
-        """Start the worker processes, each of which executes one task at a time."""
-        commands = {name: [*_python("celery"), *_worker(name)] for name in WORKERS}
-        self.stage.start(commands, self.environment)
+    def start_workers(self, *names: str) -> tuple[Child, ...]:
+        """Start these worker processes, or all; each executes one of its tasks at a time."""
+        commands = {name: [*_python("celery"), *_worker(name, self.settings.instance)] for name in names or WORKERS}
+        return self.stage.start(commands, self.environment)
 
     def start_watcher(self) -> tuple[Child, ...]:
         """Start the watcher."""
@@ -87,6 +94,7 @@ def assemble(stage: Stage, deadline: float) -> Cast:
         "pod_namespace": NAMESPACE,
         "composition_namespace": NAMESPACE,
         "enable_tombstone_recovery": "true",
+        **{name: str(int(value)) for name, value in asdict(_UNHURRIED).items()},
     }
     return Cast(stage, upstream, downstream, Settings.load(**fields), _environment(fields))
 
@@ -122,8 +130,11 @@ def _python(module: str) -> list[str]:
     return [sys.executable, "-m", module]
 
 
-def _worker(name: str) -> list[str]:
-    return ["-A", "workers", "worker", "--concurrency", "1", "--hostname", f"{name}@demo"]
+def _worker(name: str, instance: str) -> list[str]:
+    queues = ",".join(task.queue(instance) for task in WORKERS[name])
+    options = ["--concurrency", "1", "--hostname", f"{name}@demo", "--queues", queues]
+    # What workers tell each other is of no use to two of them, and takes them a second each to begin with.
+    return ["-A", "workers", "worker", *options, "--without-gossip", "--without-mingle"]
 
 
 def _environment(fields: Mapping[str, str]) -> dict[str, str]:

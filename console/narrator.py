@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 
 _INDENT = 8
 
@@ -25,7 +26,11 @@ class Narrator:
 
     def tell(self, line: str) -> None:
         """Something has happened."""
-        self._console.print(f"{self.seconds:5.1f}s  {line}", soft_wrap=False)
+        row = Table.grid(padding=(0, 2))
+        row.add_column(no_wrap=True)
+        row.add_column(overflow="fold")
+        row.add_row(f"{self.seconds:5.1f}s", line)
+        self._console.print(row)
 
     def show(self, what: RenderableType) -> None:
         """Something to look at, below the line it belongs to."""

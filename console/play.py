@@ -1,6 +1,7 @@
-"""The life of one composition on the demo's clusters: synthesized, recorded, lost, recreated with less.
+"""The life of one composition on the demo's clusters: synthesized, lost, recreated with less, in the end deleted.
 
-Plays everybody who is not Sexton. Each method is one act; nothing here waits for Sexton.
+Plays everybody who is not Sexton, and looks at what Sexton left behind. Each method is one act or one look; nothing
+here waits.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from devcluster.eno import Eno
 from eno.decision import finished
 from eno.errors import AlreadyExists, NotFound
 from eno.identity import ResourceId, parse_head
-from eno.inventory.entries import build
-from eno.inventory.secrets import snapshot, source_of
-from eno.objects import OPT_IN_ANNOTATION, Composition, ResourceSlice
+from eno.inventory.replacement import Inventory
+from eno.inventory.secrets import lineage, source_of
+from eno.inventory.selection import Snapshot
+from eno.objects import FORCE_RESYNTHESIS_ANNOTATION, OPT_IN_ANNOTATION, Composition, ResourceSlice
+from eno.times import format_time
 from kube.cluster import Cluster, Json, Query, list_all
-from kube.resources import COMPOSITIONS, NAMESPACES, RESOURCE_SLICES, SECRETS, Resource
+from kube.resources import COMPOSITIONS, NAMESPACES, RESOURCE_SLICES, Resource
+from workers.inventories import list_metadata
+from workers.reading import list_inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +66,34 @@ class Play:
         self._eno.synthesize(self.namespace, self.name, [manifest.text for manifest in manifests])
         return len(self.slices())
 
-    def become_ready(self) -> None:
-        """Eno reconciles the current synthesis downstream and reports it ready."""
+    def reconcile(self) -> None:
+        """One pass of Eno: load the current synthesis, if its decision allows it, and report on each resource."""
         self._eno.reconcile(self.namespace, self.name)
-        while self._eno.aggregate(self.namespace, self.name):
-            pass
 
-    def record(self) -> int:
-        """Store the inventory of the current synthesis downstream. Returns the number of Secrets."""
-        entries = build(
-            (parse_head(entry.manifest), entry.deleted) for each in self.slices() for entry in each.resources
-        )
-        secrets = snapshot(source_of(self.read()), entries)
-        for secret in secrets:
-            self.downstream.create(SECRETS, secret["metadata"]["namespace"], secret)
-        return len(secrets)
+    def call_ready(self) -> None:
+        """Somebody who knows of no gate says that the current synthesis is reconciled and ready."""
+        stamp = format_time(utc_now())
+        status = {"currentSynthesis": {"reconciled": stamp, "ready": stamp}}
+        self.upstream.merge_patch(COMPOSITIONS, self.namespace, self.name, {"status": status}, subresource="status")
+
+    def resynthesize(self, manifests: Sequence[Manifest]) -> None:
+        """Somebody requests a new synthesis, and Eno makes it."""
+        annotations = {FORCE_RESYNTHESIS_ANNOTATION: self.read().latest_uuid}
+        self.upstream.merge_patch(COMPOSITIONS, self.namespace, self.name, {"metadata": {"annotations": annotations}})
+        self._eno.synthesize(self.namespace, self.name, [manifest.text for manifest in manifests])
+
+    def delete(self) -> None:
+        """Somebody deletes the composition in good order: it is gone when Eno has let it go."""
+        self.upstream.delete(COMPOSITIONS, self.namespace, self.name)
+
+    def go_on_deleting(self) -> bool:
+        """One pass of Eno over the deletion: delete what is downstream, then let go. True once it is gone."""
+        try:
+            self._eno.finish_deletion(self.namespace, self.name)
+            self.reconcile()
+        except NotFound:
+            return True
+        return False
 
     def lose(self) -> None:
         """Somebody force-deletes the composition and its slices: no finalizer is waited for."""
@@ -99,12 +117,42 @@ class Play:
         decision: Json = obj["status"]["currentSynthesis"]["tombstoneRecoveryStatus"]
         return decision
 
+    def inventory(self) -> Snapshot | None:
+        """The stored inventory of the current synthesis, once it is complete and alone in its lineage."""
+        composition = self.read()
+        inventory = Inventory.of(list_inventory(self.downstream, composition))
+        found = inventory.complete(source_of(composition))
+        return found if found is not None and len(found.chunks) == len(inventory.stored) else None
+
+    def inventory_names(self) -> tuple[str, ...]:
+        """Every Secret of the lineage, whether or not the composition is still there."""
+        secrets = list_metadata(self.downstream, lineage(self.namespace, self.synthesizer))
+        return tuple(secret["metadata"]["name"] for secret in secrets)
+
+    def referenced(self) -> frozenset[str]:
+        """The slices that the current and the previous synthesis name."""
+        composition = self.read()
+        syntheses = (each for each in (composition.current, composition.previous) if each is not None)
+        return frozenset(name for synthesis in syntheses for name in synthesis.slice_names if name)
+
+    def slice_names(self) -> frozenset[str]:
+        """Every slice in the namespace, referenced or not."""
+        return frozenset(self._names(RESOURCE_SLICES))
+
+    def composition_names(self) -> frozenset[str]:
+        """Every composition in the namespace."""
+        return frozenset(self._names(COMPOSITIONS))
+
     def slices(self) -> tuple[ResourceSlice, ...]:
         """The slices of the current synthesis, in reference order."""
         current = self.read().current
         names = [name for name in current.slice_names if name] if current else []
         bodies = (self.upstream.get(RESOURCE_SLICES, self.namespace, name) for name in names)
         return tuple(ResourceSlice.from_json(body) for body in bodies)
+
+    def _names(self, resource: Resource) -> Iterator[str]:
+        for item in list_all(self.upstream, Query(resource, self.namespace, metadata_only=True)).items:
+            yield item["metadata"]["name"]
 
     def _force_delete(self, resource: Resource, name: str) -> None:
         # The garbage collector may have been faster.

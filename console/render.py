@@ -21,8 +21,9 @@ from rich.tree import Tree
 from console.explain import Explanation
 from console.plan import Preview, SliceWrite
 from console.status import Report, Row
-from console.verdict import Burial
+from console.verdict import Ended
 from eno.identity import ResourceId
+from eno.times import format_time
 from kube.cluster import Json
 
 PIPE_WIDTH = 200
@@ -101,20 +102,26 @@ def explanation(found: Explanation) -> list[Table | str]:
     return shown
 
 
-def burial(ended: Burial) -> Group:
-    """The demo's last table: what was buried, and what it took."""
-    rows = (str(identity).split(" ", 1) for identity in ended.buried)
+def ending(ended: Ended) -> Group:
+    """The demo's last table: what was buried, what it took, and what became of the composition."""
+    burial, sequel = ended.burial, ended.sequel
+    rows = (str(identity).split(" ", 1) for identity in burial.buried)
     counts = (
         f"{verb} {resource} {number}"
-        for verb, numbers in ended.api_calls.items()
+        for verb, numbers in burial.api_calls.items()
         for resource, number in numbers.items()
     )
+    recorded = counted(len(sequel.inventory.entries()), "resource")
     summary = [
-        ("buried", str(len(ended.buried))),
-        *([("held", ", ".join(str(identity) for identity in ended.held))] if ended.held else []),
-        ("kept", str(ended.kept)),
-        ("decision", ended.decision["reason"]),
+        ("buried", str(len(burial.buried))),
+        *([("held", ", ".join(str(identity) for identity in burial.held))] if burial.held else []),
+        ("kept", str(burial.kept)),
+        ("decision", burial.decision["reason"]),
         ("API calls", "\n".join(counts)),
+        ("ready", format_time(sequel.ready)),
+        ("recorded", f"{recorded} in {counted(len(sequel.inventory.chunks), 'Secret')}"),
+        ("cleaned up", counted(len(sequel.cleaned_up), "slice")),
+        ("left behind", "nothing"),
         ("time", f"{ended.seconds:.1f} s"),
     ]
     return Group(grid("BURIED", "NAME", rows=rows), facts(summary))

@@ -29,10 +29,15 @@ class Story:
 
     @property
     def discontinued(self) -> frozenset[ResourceId]:
-        """What is no longer wanted and was owned: a Patch, or what Eno did not manage, never was."""
+        """What was owned and is no longer wanted."""
         wanted = Wanted(manifest.head.id for manifest in self.kept)
-        gone = (manifest.head for manifest in self.history if manifest.head.id not in wanted)
-        return frozenset(head.id for head in gone if head.managed and not head.is_patch)
+        return owned(manifest for manifest in self.history if manifest.head.id not in wanted)
+
+
+def owned(manifests: Iterable[Manifest]) -> frozenset[ResourceId]:
+    """The resources that belong to whoever has these manifests: a Patch, or what Eno does not manage, does not."""
+    heads = (manifest.head for manifest in manifests)
+    return frozenset(head.id for head in heads if head.managed and not head.is_patch)
 
 
 def tell(path: Path | None, without: str | None) -> Story:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from console.audit import ApiCalls
 from console.plan import Preview, SliceWrite
@@ -11,28 +13,66 @@ from console.play import desired, difference, tombstones
 from console.story import Story
 from eno.decision import Reason
 from eno.identity import ResourceId
+from eno.inventory.selection import Snapshot
 from eno.objects import ResourceSlice
+from eno.times import format_time
 from kube.cluster import Json
+from kube.resources import EVENTS
 
 
 @dataclass(frozen=True, slots=True)
 class Burial:
-    """How it ended. `decision` is the published status object; `kept` counts the manifests that stayed as they were."""
+    """The recovery. `decision` is the published status object; `kept` counts the manifests that stayed as they were.
+
+    `api_calls` are those of this recovery alone, up to the published decision.
+    """
 
     buried: tuple[ResourceId, ...]
     held: tuple[ResourceId, ...]
     kept: int
     decision: Json
     api_calls: ApiCalls
+
+
+@dataclass(frozen=True, slots=True)
+class Sequel:
+    """What became of it: Ready at last, its inventory, the Secrets that this replaced, the slices that went."""
+
+    ready: datetime
+    inventory: Snapshot
+    replaced: tuple[str, ...]
+    cleaned_up: tuple[str, ...]
+
+    def to_json(self) -> Json:
+        """For machines. The composition itself, its inventory and its slices are gone by the end of the demo."""
+        return {
+            "ready": format_time(self.ready),
+            "recorded": {
+                "resources": len(self.inventory.entries()),
+                "secrets": [chunk.name for chunk in self.inventory.chunks],
+                "replaced": list(self.replaced),
+            },
+            "cleaned_up": list(self.cleaned_up),
+            "deleted": True,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How all of it ended, and how long it took."""
+
+    burial: Burial
+    sequel: Sequel
     seconds: float
 
     def to_json(self) -> Json:
         """For machines."""
         return {
-            "buried": [identity._asdict() for identity in self.buried],
-            "kept": self.kept,
-            "decision": self.decision,
-            "api_calls": {verb: dict(counts) for verb, counts in self.api_calls.items()},
+            "buried": [identity._asdict() for identity in self.burial.buried],
+            "kept": self.burial.kept,
+            "decision": self.burial.decision,
+            "api_calls": {verb: dict(counts) for verb, counts in self.burial.api_calls.items()},
+            "then": self.sequel.to_json(),
             "seconds": round(self.seconds, 2),
         }
 
@@ -60,6 +100,47 @@ def objections(
     found += ["what was written is not what was planned"] if writes != preview.writes else []
     found += ["the decision is not the planned one"] if decision != preview.decision else []
     return found
+
+
+def minimum_calls(writes: Sequence[SliceWrite], slices: int) -> ApiCalls:
+    """What a recovery with these writes has to ask when its synthesis has that many slices (specification 02).
+
+    Events are not counted, and there are no siblings.
+    """
+    made = Counter(write.operation for write in writes)
+    calls = {
+        "get": {"compositions": 1 + len(writes), "resourceslices": slices},
+        "list": {"compositions": 1, "secrets": 1},
+        "patch": {"compositions/status": 1, "resourceslices": made["append"]},
+        "create": {"resourceslices": made["create"]},
+    }
+    return _counted(calls)
+
+
+def call_objections(expected: ApiCalls, during: ApiCalls, afterwards: ApiCalls) -> list[str]:
+    """Calls that a recovery need not have made, and writes after its decision. Events may be written at any time."""
+    found = []
+    if _counted(during) != _counted(expected):
+        found.append(f"the recovery took {_counted(during)} and not {_counted(expected)}")
+    written = {verb: numbers for verb, numbers in _counted(afterwards).items() if verb not in ("get", "list")}
+    found += [f"there were writes after the decision: {written}"] if written else []
+    return found
+
+
+def inventory_objections(owned: Collection[ResourceId], inventory: Snapshot) -> list[str]:
+    """What an inventory lists that is not owned, and the other way round."""
+    listed = {entry.id for entry in inventory.entries()}
+    found = _named("recorded although it is not owned", listed - set(owned))
+    return found + _named("not recorded", set(owned) - listed)
+
+
+def _counted(calls: ApiCalls) -> ApiCalls:
+    """Without Events, and without what was not called at all."""
+    left = {
+        verb: {resource: number for resource, number in numbers.items() if number and resource != EVENTS.plural}
+        for verb, numbers in calls.items()
+    }
+    return {verb: numbers for verb, numbers in left.items() if numbers}
 
 
 def _extended(before: Sequence[ResourceSlice], after: Sequence[ResourceSlice]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from devcluster import metadata, schema
+from devcluster.decoding import mismatch
 from devcluster.statuses import Cause, Refusal, bad_request, invalid, invalid_value, undecodable_patch
 from kube.cluster import Json
 from kube.resources import Resource
@@ -150,6 +151,9 @@ def decode_patched(kind: Kind, body: Any, validation: FieldValidation) -> Decode
         document = _text(body)
         raise undecodable_patch(document, f"Object 'Kind' is missing in '{document}'")
     try:
+        for name in ("kind", "apiVersion"):
+            if not isinstance(body.get(name, ""), str):
+                raise Undecodable(f"couldn't get version/kind; json parse error: {name} is not a string")
         _check_type(kind, body, patched=True)
         unknown, conforms = _bring_into_shape(kind, body)
     except Undecodable as error:
@@ -205,12 +209,13 @@ def _bring_into_shape(kind: Kind, body: Json) -> tuple[list[str], bool]:
         meta = body["metadata"] = {}
     unknown: list[str] = []
     if not schema.conforms(meta, metadata.SCHEMA):
-        fault = schema.mismatch(meta, metadata.SCHEMA, "ObjectMeta")
+        fault = mismatch(meta, metadata.SCHEMA, "ObjectMeta")
         if fault is not None:
             raise Undecodable(fault)
         schema.prune(meta, metadata.SCHEMA, "metadata", unknown)
+        metadata.fill_nulls(meta)
     if not kind.custom:
-        fault = schema.mismatch(body, kind.schema, kind.resource.kind)
+        fault = mismatch(body, kind.schema, kind.resource.kind)
         if fault is not None:
             raise Undecodable(fault)
     conforms = schema.conforms(body, kind.schema)

@@ -61,6 +61,7 @@ _STRINGS: Json = {
     "x-go-type": "map[string]string",
 }
 _TIME: Json = {"type": "string", "format": "date-time", "x-go-type": "time"}
+_FREE: Json = {"x-kubernetes-preserve-unknown-fields": True}
 _OWNER: Json = {
     "type": "object",
     "properties": {
@@ -86,11 +87,22 @@ SCHEMA: Node = compile_schema(
             "annotations": _STRINGS,
             "finalizers": {"type": "array", "items": {"type": "string"}, "x-go-type": "[]string"},
             "ownerReferences": {"type": "array", "items": _OWNER, "x-go-type": "[]v1.OwnerReference"},
-            "managedFields": {"x-kubernetes-preserve-unknown-fields": True},
+            "managedFields": {
+                "type": "array",
+                "items": {"type": "object", "x-go-type": "v1.ManagedFieldsEntry", **_FREE},
+                "x-go-type": "[]v1.ManagedFieldsEntry",
+            },
         },
     }
 )
 """The shape of `metadata`, as kube-apiserver decodes it."""
+
+
+def fill_nulls(metadata: Json) -> None:
+    """Make null elements what Go decodes them into: empty values. In place."""
+    for name, empty in (("finalizers", ""), ("ownerReferences", {})):
+        if metadata.get(name):
+            metadata[name] = [empty if item is None else item for item in metadata[name]]
 
 
 def subdomain_faults(name: str) -> Iterator[str]:

@@ -85,6 +85,9 @@ class Node:
 ANY = Node(preserve=True)
 """Accepts and keeps everything."""
 
+NOTHING = Node()
+"""Keeps no member of an object: what lies in an array where the schema expects none."""
+
 
 def compile_schema(schema: Json) -> Node:
     """The node of an OpenAPI v3 structural schema. `x-go-type` names a Go type for decoding errors."""
@@ -188,7 +191,7 @@ def prune(value: Any, node: Node, path: str, unknown: list[str]) -> Any:
             else:
                 value[key] = prune(value[key], child, where, unknown)
     elif isinstance(value, list) and (node.items is not None or not node.preserve):
-        child = node.items or ANY
+        child = node.items or NOTHING
         value[:] = [prune(item, child, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
     elif isinstance(value, float) and value.is_integer() and _INT64_MIN <= value <= _INT64_MAX:
         return int(value)
@@ -212,13 +215,14 @@ def fill(value: Any, node: Node) -> None:
 
 def causes(value: Any, node: Node, path: str = "") -> list[Cause]:
     """Why `value` is invalid, depth first, members in order of their names."""
-    if value is None and node.nullable:
+    if (value is None and node.nullable) or _passes_for_a_time(value, node):
         return []
-    wanted = _wanted(node)
-    found = _type_of(value)
+    wanted = wanted_types(node)
+    found = type_of(value)
     if wanted and found not in wanted and (found, *wanted) != ("integer", "number"):
         where = f"{path} in body must be of type {','.join(wanted)}"
-        return [wrong_type(path, f'"{found}"', f'{where}: "{found}"')]
+        fault = wrong_type(path, f'"{found}"', f'{where}: "{found}"')
+        return [fault, *_limit_causes(value, node.limits, path)]
     result = _limit_causes(value, node.limits, path)
     if isinstance(value, dict):
         result += [required(_join(path, name)) for name in node.required if name not in value]
@@ -232,6 +236,11 @@ def causes(value: Any, node: Node, path: str = "") -> list[Cause]:
     return result
 
 
+def _passes_for_a_time(value: Any, node: Node) -> bool:
+    """kube-apiserver takes any array where a string with a format is asked for, and stores it."""
+    return isinstance(value, list) and node.type == "string" and node.limits.date_time
+
+
 def unchecked_rules(found: Sequence[Cause], node: Node) -> list[Cause]:
     """The cause that kube-apiserver adds when faults kept it from evaluating CEL rules."""
     if node.rules and any(cause.reason in _BLOCKING for cause in found):
@@ -243,13 +252,15 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _wanted(node: Node) -> tuple[str, ...]:
+def wanted_types(node: Node) -> tuple[str, ...]:
+    """The JSON types that a node takes; empty for all."""
     if node.int_or_string:
         return ("integer", "string")
     return (node.type,) if node.type else ()
 
 
-def _type_of(value: Any) -> str:
+def type_of(value: Any) -> str:
+    """The JSON type of a value, in the words of OpenAPI."""
     match value:
         case None:
             return "null"
@@ -287,10 +298,10 @@ def _string_causes(value: str, limits: Limits, path: str) -> list[Cause]:
         found.append(wrong_type(path, f'"{value}"', f'{path} in body must be of type date-time: "{value}"'))
     if limits.max_length is not None and len(value) > limits.max_length:
         found.append(too_long(path, limits.max_length))
-    if limits.min_length is not None and len(value) < limits.min_length:
+    elif limits.min_length is not None and len(value) < limits.min_length:
         why = f"{path} in body should be at least {limits.min_length} chars long"
         found.append(invalid_value(path, f'"{value}"', why))
-    if limits.pattern is not None and not limits.pattern.search(value):
+    elif limits.pattern is not None and not limits.pattern.search(value):
         why = f"{path} in body should match '{limits.pattern.pattern}'"
         found.append(invalid_value(path, f'"{value}"', why))
     return found
@@ -329,7 +340,10 @@ def _duplicate_causes(value: list[Any], keys: Sequence[str], path: str) -> list[
     seen: set[bytes] = set()
     found: list[Cause] = []
     for index, item in enumerate(value):
-        identity = {key: item.get(key) for key in keys} if keys and isinstance(item, dict) else item
+        if keys and not isinstance(item, dict):
+            why = "must be an object for an array of list-type map"
+            return [*found, invalid_value(f"{path}[{index}]", _shown(item), why)]
+        identity = {key: item.get(key) for key in keys} if keys else item
         text = msgspec.json.encode(identity, order="deterministic")
         if text in seen:
             found.append(Cause(f"{path}[{index}]", "FieldValueDuplicate", f"Duplicate value: {text.decode()}"))
@@ -348,43 +362,6 @@ def is_date_time(value: str) -> bool:
     except ValueError:
         return False
     return match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
-
-
-def mismatch(value: Any, node: Node, path: str) -> str | None:
-    """Go's words for the first value that does not decode into its type, or None.
-
-    Built-in kinds and `metadata` are Go structs: a wrong type in them is refused by the decoder.
-    """
-    if value is None:
-        return None
-    if node.go_type == "time":
-        if isinstance(value, str) and not is_date_time(value):
-            return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
-        wanted: tuple[str, ...] = ("string",)
-    else:
-        wanted = _wanted(node)
-    found = _type_of(value)
-    if wanted and found not in wanted:
-        word = {"integer": "number", "boolean": "bool"}.get(found, found)
-        field_of = f"Go struct field {path}" if "." in path else "Go value"
-        return f"json: cannot unmarshal {word} into {field_of} of type {_go_type(node)}"
-    if isinstance(value, dict):
-        for key, item in value.items():
-            child = node.properties.get(key)
-            fault = mismatch(item, child, f"{path}.{key}") if child else None
-            if fault is None and node.additional is not None and child is None:
-                fault = mismatch(item, node.additional, path)
-            if fault is not None:
-                return fault
-    elif isinstance(value, list) and node.items is not None:
-        faults = (mismatch(item, node.items, path) for item in value)
-        return next((fault for fault in faults if fault is not None), None)
-    return None
-
-
-def _go_type(node: Node) -> str:
-    names = {"integer": "int64", "boolean": "bool", "object": "map[string]interface {}", "array": "[]interface {}"}
-    return node.go_type or names.get(node.type, node.type)
 
 
 def _shown(value: Any) -> str:

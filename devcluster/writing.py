@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from devcluster import metadata, schema
 from devcluster.builtin import NAMESPACE_FINALIZER
 from devcluster.kinds import Decoded, Kind
@@ -28,6 +30,7 @@ OBJECT_LIMIT = 1_572_864
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _DIGITS = re.compile(r"[0-9]+")
 
@@ -97,7 +100,7 @@ def match_preconditions(kind: Kind, existing: Stored, uid: str | None, version: 
 
 def created_metadata(meta: Json, namespace: str | None) -> Json:
     """What a client decides about the metadata of a new object; the rest is the server's."""
-    names = ("name", "generateName", "labels", "annotations", "finalizers", "ownerReferences")
+    names = ("name", "generateName", "generation", "labels", "annotations", "finalizers", "ownerReferences")
     created = {name: meta[name] for name in names if meta.get(name) not in _EMPTY}
     if namespace:
         created["namespace"] = namespace
@@ -124,7 +127,7 @@ def prepared_update(kind: Kind, body: Json, old: Json, subresource: str) -> Json
     if "status" in kind.subresources:
         body = _with_member(body, old, "status")
     kind.rules.prepare_update(body, old)
-    if kind.counts_generation and _contents(body) != _contents(old):
+    if kind.counts_generation and _differ(_contents(body), _contents(old)):
         body["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return body
 
@@ -215,6 +218,11 @@ def _updated_metadata(meta: Json, old: Json) -> Json:
         if "deletionGracePeriodSeconds" in old:
             kept.setdefault("deletionGracePeriodSeconds", old["deletionGracePeriodSeconds"])
     return kept
+
+
+def _differ(one: Json, other: Json) -> bool:
+    """Whether these are different JSON; to Python alone, 1, 1.0 and True are equal."""
+    return one != other or _encode(one) != _encode(other)
 
 
 def _contents(body: Json) -> Json:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 from eno.decision import finished, recovery_required
 from eno.inventory.replacement import Stored
-from eno.inventory.secrets import StoredChunk, lineage, read
+from eno.inventory.secrets import StoredChunk, UnusableChunk, lineage, read
 from eno.objects import GROUP, Composition, ObjectView
 from eno.times import parse_time
 
@@ -55,7 +56,11 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The chunks of one snapshot, or one Secret whose metadata is unusable."""
+    """All snapshots of one source name, or one Secret whose metadata is unusable. Its Secrets share one fate.
+
+    A claim that was taken back while its marks were being removed has left old ones on some of them. The others
+    tell that the grace has begun anew.
+    """
 
     holdings: tuple[Holding, ...]
 
@@ -82,24 +87,19 @@ class Steps:
 
 
 def groups(holdings: Sequence[Holding], namespace: str) -> list[Group]:
-    """The Secrets of ours in one lineage by snapshot, oldest first: what goes last is what recovery would choose.
+    """The Secrets of ours in one lineage by source name, oldest first: what goes last is what recovery would choose.
 
     None at all when no Secret proves that the lineage is one of this namespace: a lineage has but one, and it
     may be somebody else's. What is terminating goes by itself.
     """
     if not any(each.namespace == namespace for each in holdings):
         return []
-    snapshots: dict[tuple[datetime, str, str], list[Holding]] = {}
-    unusable: list[Group] = []
-    for each in holdings:
-        if each.stored.terminating:
-            continue
-        if isinstance(each.stored, StoredChunk):
-            source = each.stored.source
-            snapshots.setdefault((source.synthesized, source.composition, source.synthesis_uuid), []).append(each)
-        else:
-            unusable.append(Group((each,)))
-    return [*(Group(tuple(snapshots[key])) for key in sorted(snapshots)), *unusable]
+    staying = [each for each in holdings if not each.stored.terminating]
+    sound = [(each.stored.source, each.stored.index, each) for each in staying if isinstance(each.stored, StoredChunk)]
+    sound.sort(key=lambda item: (item[0].composition, item[0].synthesized, item[0].synthesis_uuid, item[1]))
+    named = groupby(sound, key=lambda item: item[0].composition)
+    unusable = [Group((each,)) for each in staying if isinstance(each.stored, UnusableChunk)]
+    return [*(Group(tuple(each for *_, each in items)) for _, items in named), *unusable]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
-import urllib3
 
-from devcluster.store import Store
-from kube.config import load_connection
-from kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from tests.contract import servers
-from tests.contract.servers import NAMES, Name, Server
+from tests.contract.servers import NAMES
 from tests.support.apiserver import ApiServer, running_apiserver
 from tests.support.assets import HINT, find_assets
 
@@ -34,13 +26,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and begin to count."""
     config.addinivalue_line("markers", "servers(*names): run on these servers of the contract only")
     config.stash[_counts] = Counter()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `server` on each of them."""
-    if "server" in metafunc.fixturenames:
-        marker = metafunc.definition.get_closest_marker("servers")
-        metafunc.parametrize("server", marker.args if marker else NAMES, indirect=True, scope="session")
 
 
 def pytest_runtest_call(item: pytest.Item) -> None:
@@ -68,50 +53,3 @@ def apiserver() -> Iterator[ApiServer]:
         pytest.skip(HINT)
     with running_apiserver(assets) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of the contract that serves the kinds of this run."""
-    with _running(cast(Name, request.param), request) as server:
-        names = server.install()
-        yield server
-        for name in names:
-            server.cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, None, name)
-
-
-@contextmanager
-def _running(name: Name, request: pytest.FixtureRequest) -> Iterator[Server]:
-    match name:
-        case "in-process":
-            yield servers.in_process(Store())
-        case "http":
-            with servers.over_http(Store()) as server:
-                yield server
-        case "kube-apiserver":
-            kubeconfig: Path | None = request.config.getoption("--kubeconfig")
-            if kubeconfig is not None:
-                with servers.kube_apiserver(load_connection(str(kubeconfig))) as server:
-                    yield server
-                return
-            running: ApiServer = request.getfixturevalue("apiserver")
-            with servers.kube_apiserver(load_connection(str(running.kubeconfig)), _compaction(running)) as server:
-                yield server
-
-
-def _compaction(running: ApiServer) -> Callable[[], None]:
-    """Compact as kube-apiserver itself does every five minutes: tell its caches through their key, then etcd."""
-
-    def etcd(path: str, **body: object) -> int:
-        reply = urllib3.request("POST", f"{running.etcd_url}/v3/kv/{path}", json=body, timeout=10, retries=False)
-        return int(reply.json()["header"]["revision"])
-
-    def encoded(text: object) -> str:
-        return base64.b64encode(str(text).encode()).decode()
-
-    def compact() -> None:
-        revision = etcd("range", key=encoded("compact_rev_key"))
-        etcd("put", key=encoded("compact_rev_key"), value=encoded(revision))
-        etcd("compaction", revision=revision)
-
-    return compact

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from eno.errors import StartOver
 from eno.identity import ResourceId, parse_head
 from eno.inventory.replacement import Inventory, Stored
-from eno.inventory.secrets import StoredChunk
+from eno.inventory.secrets import StoredChunk, UnusableChunk
 from eno.inventory.selection import decode
 from eno.objects import Composition, ResourceSlice
 from eno.readiness import Hole, orphans, skips_slices
@@ -58,15 +58,12 @@ def deleted_identities(slices: Sequence[ResourceSlice]) -> frozenset[ResourceId]
 
 
 def _own(inventory: Inventory, composition: Composition) -> list[Stored]:
-    return [
-        each
-        for each in inventory.stored
-        if (
-            each.source.composition == composition.name
-            if isinstance(each, StoredChunk)
-            else each.may_belong_to(composition.name)
-        )
+    """The Secrets of the composition's name, oldest first: what goes last is what recovery would choose."""
+    unusable = [
+        each for each in inventory.stored if isinstance(each, UnusableChunk) and each.may_belong_to(composition.name)
     ]
+    sound = [each for each in inventory.sound if each.source.composition == composition.name]
+    return [*unusable, *sorted(sound, key=lambda each: each.source.synthesized)]
 
 
 def _recorded(own: Sequence[Stored]) -> set[ResourceId]:

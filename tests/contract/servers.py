@@ -41,7 +41,7 @@ class Server:
 
     `cluster` is how Sexton reaches it, `exchange` sends anything. `store` is what lies behind, None for a real
     kube-apiserver. `connection` is None without HTTP. `compact` makes every version before now too old; None
-    where nobody can ask for that.
+    where nobody can ask for that, as on somebody else's cluster.
     """
 
     name: Name

@@ -4,50 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pytest
 
 from eno.errors import ApiError
 from kube.cluster import Cluster, Json, Page, Query, WatchEvent, list_all
-from kube.resources import EVENTS, LEASES, SECRETS, Resource
-from tests.contract.kinds import COMPOSITIONS, PLAIN_PROBES, PROBES, probe
+from kube.resources import Resource
+from tests.contract.kinds import PROBES, probe
 from tests.contract.plain import Answered, Ask, Reply
 from tests.contract.servers import Server
 
-_STATE = (PROBES, PLAIN_PROBES, COMPOSITIONS, SECRETS, LEASES, EVENTS)
 _END = "zz-end-"
 _SECONDS = 20
 
 
 @dataclass(frozen=True)
 class Here:
-    """A `Cluster` as seen from inside one namespace."""
+    """A `Cluster` as seen from inside one namespace. `written` are the kinds that somebody tried to write here."""
 
     cluster: Cluster
     namespace: str
+    written: set[Resource] = field(default_factory=set, kw_only=True)
 
     def get(self, resource: Resource, name: str = "a", *, metadata_only: bool = False) -> Json:
         return self.cluster.get(resource, self.namespace, name, metadata_only=metadata_only)
 
     def create(self, resource: Resource, body: Json) -> Json:
+        self.written.add(resource)
         return self.cluster.create(resource, self.namespace, body)
 
     def update(self, resource: Resource, body: Json, name: str = "a", *, subresource: str = "") -> Json:
+        self.written.add(resource)
         return self.cluster.update(resource, self.namespace, name, body, subresource=subresource)
 
     def json_patch(
         self, resource: Resource, *operations: Json, name: str = "a", subresource: str = "", strict: bool = False
     ) -> Json:
+        self.written.add(resource)
         return self.cluster.json_patch(
             resource, self.namespace, name, operations, subresource=subresource, strict=strict
         )
 
     def merge_patch(self, resource: Resource, patch: Json, name: str = "a", *, subresource: str = "") -> Json:
+        self.written.add(resource)
         return self.cluster.merge_patch(resource, self.namespace, name, patch, subresource=subresource)
 
     def delete(self, resource: Resource, name: str = "a", **preconditions: str) -> None:
+        self.written.add(resource)
         self.cluster.delete(resource, self.namespace, name, **preconditions)
 
     def page(self, resource: Resource, *, limit: int = 500, continue_token: str = "", **narrowing: Any) -> Page:
@@ -97,20 +102,23 @@ class Space(Here):
         with pytest.raises(ApiError) as raised:
             call(self)
         with pytest.raises(Answered) as answered:
-            call(Here(self.server.plain, self.namespace))
+            call(Here(self.server.plain, self.namespace, written=self.written))
         refused = Refused(raised.value, answered.value.reply)
         assert (raised.value.status, raised.value.reason) == (refused.reply.code, refused.reply.reason)
         assert self.state() == before
         return refused
 
     def state(self) -> list[Json]:
-        """Every object in the namespace."""
-        return [item for kind in _STATE for item in list_all(self.cluster, Query(kind, self.namespace)).items]
+        """Every object in the namespace of a kind that anybody tried to write: of the others there is none."""
+        kinds = sorted(self.written, key=lambda kind: kind.qualified)
+        return [item for kind in kinds for item in list_all(self.cluster, Query(kind, self.namespace)).items]
 
     def ask(
         self, method: str, resource: Resource, name: str = "", query: str = "", body: bytes | None = None, **more: str
     ) -> Reply:
         """Send something by plain HTTP to this namespace. `name` may be `name/subresource`."""
+        if method != "GET":
+            self.written.add(resource)
         root = f"/apis/{resource.group}" if resource.group else "/api"
         target = f"{root}/{resource.version}/namespaces/{self.namespace}/{resource.plural}"
         target += (f"/{name}" if name else "") + (f"?{query}" if query else "")

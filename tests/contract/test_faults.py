@@ -32,8 +32,8 @@ from tests.support.proxy import Proxy, request
 
 pytestmark = pytest.mark.servers("http", "kube-apiserver")
 
-QUICK = Timeouts(connect=2.0, read=0.5, watch_grace=-0.5)
-"""A watch of one second counts as silent after half of one."""
+QUICK = Timeouts(connect=2.0, read=0.25, watch_grace=-0.75)
+"""A watch of one second counts as silent after a quarter of one."""
 
 PROBE_PATH = r"/probes"
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias
 
 import pytest
 
+from eno.errors import NotFound
 from kube.cluster import Json
+from kube.requests import MERGE_PATCH
 from kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
-from tests.contract.kinds import GROUP, PREFIX, PROBES, probe, with_metadata
-from tests.contract.plain import Ask
+from tests.contract.kinds import GROUP, PROBES, probe, with_metadata
+from tests.contract.plain import Ask, Reply
 from tests.contract.space import Space
 from tests.support.waiting import until
+
+Create: TypeAlias = Callable[..., Reply]
+"""Takes a spec, and metadata by name."""
 
 APPLY = "application/apply-patch+yaml"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -58,21 +66,24 @@ def test_a_bookmark_comes_at_the_end_even_when_nothing_happened(space: Space) ->
     assert [event.type for event in events] == ([] if space.server.real else ["BOOKMARK"])
 
 
-def test_rules_in_cel_are_not_evaluated(space: Space) -> None:
+def test_a_schema_is_not_evaluated_in_full(space: Space) -> None:
+    """Neither rules in CEL, nor formats other than date-time, nor combinations of schemas."""
+    text: Json = {"type": "string"}
     rule = {"rule": "self.a == 'x'", "message": "a must be x"}
-    spec: Json = {"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [rule]}
-    assert _accepts(space, "ruled", spec, {"a": "y"}) is not space.server.real
+    fields: dict[str, Json] = {
+        "ruled": {"type": "object", "properties": {"a": text}, "x-kubernetes-validations": [rule]},
+        "formatted": {"type": "object", "properties": {"a": text | {"format": "ipv4"}}},
+        "combined": {"type": "object", "properties": {"a": text}, "anyOf": [{"properties": {"a": {"enum": ["x"]}}}]},
+    }
+    with _served(space, {"type": "object", "properties": fields}) as create:
+        codes = {field: create({field: {"a": "y"}}).code for field in fields}
+    assert codes == dict.fromkeys(fields, 422 if space.server.real else 201)
 
 
-def test_formats_other_than_date_time_are_not_looked_at(space: Space) -> None:
-    spec: Json = {"type": "object", "properties": {"a": {"type": "string", "format": "ipv4"}}}
-    assert _accepts(space, "formatted", spec, {"a": "y"}) is not space.server.real
-
-
-def test_combined_schemas_are_not_looked_at(space: Space) -> None:
-    part = {"properties": {"a": {"enum": ["x"]}}}
-    spec: Json = {"type": "object", "properties": {"a": {"type": "string"}}, "anyOf": [part]}
-    assert _accepts(space, "combined", spec, {"a": "y"}) is not space.server.real
+def test_a_whole_fraction_is_no_integer_in_metadata(space: Space) -> None:
+    body = json.dumps(with_metadata(probe(), generation=1)).replace('"generation": 1', '"generation": 1.0')
+    reply = space.ask("POST", PROBES, body=body.encode())
+    assert reply.code == (201 if space.server.real else 400)
 
 
 def test_events_are_served_in_the_core_group_only(space: Space) -> None:
@@ -88,6 +99,29 @@ def test_workloads_are_not_served(space: Space, plural: str) -> None:
 def test_nothing_is_served_in_protobuf(space: Space) -> None:
     reply = space.ask("GET", SECRETS, accept="application/vnd.kubernetes.protobuf")
     assert reply.code == (200 if space.server.real else 406)
+
+
+def test_nothing_is_answered_in_yaml(space: Space) -> None:
+    assert space.ask("GET", SECRETS, accept="application/yaml").code == (200 if space.server.real else 406)
+
+
+def test_there_are_no_schemas_to_explain(space: Space) -> None:
+    document = space.server.get("/openapi/v3/api/v1").json
+    assert ("io.k8s.api.core.v1.Secret" in document.get("components", {}).get("schemas", {})) is space.server.real
+
+
+def test_a_definition_serves_one_version_and_takes_its_objects_with_it(space: Space) -> None:
+    with _served(space, {"type": "object"}, more=({"name": "v1beta1", "served": True, "storage": False},)) as create:
+        held = create({}, finalizers=["example.com/hold"]).json["metadata"]["name"]
+        target = f"/apis/{GROUP}/v1beta1/namespaces/{space.namespace}/samples"
+        assert space.server.get(target).code == (200 if space.server.real else 404)
+        space.cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, None, f"samples.{GROUP}")
+        stays = space.server.get(f"/apis/{GROUP}/v1/namespaces/{space.namespace}/samples/{held}")
+        assert stays.code == (200 if space.server.real else 404)
+        if space.server.real:
+            release = b'{"metadata":{"finalizers":null}}'
+            target = f"/apis/{GROUP}/v1/namespaces/{space.namespace}/samples/{held}"
+            space.server.exchange(Ask("PATCH", target, release, content_type=MERGE_PATCH))
 
 
 def test_an_object_of_a_built_in_kind_is_not_measured(space: Space) -> None:
@@ -110,30 +144,36 @@ def test_owners_and_namespaces_are_swept_without_a_controller_manager(space: Spa
         until(lambda: space.names(PROBES) == [], "the child is swept")
 
 
-def _accepts(space: Space, plural: str, spec: Json, value: Json) -> bool:
-    """Whether a kind with this schema takes this spec."""
-    name = f"{plural}.{GROUP}"
-    kind = plural.capitalize()
+@contextmanager
+def _served(space: Space, spec: Json, more: tuple[Json, ...] = ()) -> Iterator[Create]:
+    """A kind with this schema, and more versions, for the block: how to create one of it."""
+    name = f"samples.{GROUP}"
     schema = {"type": "object", "properties": {"spec": spec}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    versions = [{"name": "v1", "served": True, "storage": True}, *more]
+    versions = [version | {"schema": {"openAPIV3Schema": schema}} for version in versions]
+    names = {"plural": "samples", "kind": "Sample"}
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": name},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": kind},
-            "versions": [version],
-        },
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions},
     }
+    target = f"/apis/{GROUP}/v1/namespaces/{space.namespace}/samples"
+
+    def create(value: Json, **metadata: Any) -> Reply:
+        metadata = {"generateName": "a-", **metadata}
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "Sample", "metadata": metadata, "spec": value}
+        return space.server.exchange(Ask("POST", target, json.dumps(body).encode()))
+
     space.cluster.create(CUSTOM_RESOURCE_DEFINITIONS, None, definition)
     try:
-        target = f"/apis/{GROUP}/v1/namespaces/{space.namespace}/{plural}"
-        until(lambda: space.server.get(target).code == 200, f"{plural} are served")
-        body = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": PREFIX}, "spec": value}
-        reply = space.server.exchange(Ask("POST", target, json.dumps(body).encode()))
-        assert reply.code in (201, 422), reply.body
-        return reply.code == 201
+        until(lambda: space.server.get(target).code == 200, "samples are served")
+        yield create
     finally:
-        space.cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, None, name)
+        with suppress(NotFound):
+            space.cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, None, name)
+        until(lambda: not _is_there(space, name), "the definition is gone")
+
+
+def _is_there(space: Space, definition: str) -> bool:
+    return space.server.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}").code == 200

@@ -132,3 +132,22 @@ def test_a_null_label_becomes_an_empty_one(space: Space) -> None:
     """Go decodes it so."""
     created = space.create(PROBES, with_metadata(probe(), labels={"a": None}))
     assert created["metadata"]["labels"] == {"a": ""}
+
+
+def test_null_elements_become_empty_ones(space: Space) -> None:
+    nulls = with_metadata(probe(), finalizers=[None], ownerReferences=[None])
+    refused = space.refused(lambda h: h.create(PROBES, nulls))
+    members = {field.removeprefix("metadata.") for field, _ in refused.reply.causes}
+    assert members == {"finalizers", *(f"ownerReferences.{name}" for name in ("apiVersion", "kind", "name", "uid"))}
+
+
+def test_a_kind_that_is_no_text_is_none(space: Space) -> None:
+    space.probe()
+    refused = space.refused(lambda h: h.json_patch(PROBES, {"op": "replace", "path": "/kind", "value": 1}))
+    assert (refused.summary, refused.reply.causes) == (INVALID, [("patch", INVALID_VALUE)])
+
+
+def test_a_built_in_kind_keeps_the_generation_it_was_created_with(space: Space) -> None:
+    created = space.create(SECRETS, body(SECRETS, generation=3))
+    assert created["metadata"]["generation"] == 3
+    assert space.merge_patch(SECRETS, {"metadata": {"generation": 4}})["metadata"]["generation"] == 3

@@ -88,6 +88,33 @@ def test_a_schema_refuses(space: Space, spec: Json, cause: tuple[str, str]) -> N
     assert (refused.summary, refused.reply.causes) == (INVALID, [cause])
 
 
+def test_a_value_of_another_type_can_be_wrong_as_a_value_too(space: Space) -> None:
+    refused = space.refused(lambda h: h.create(PROBES, probe(color=1, map=["a", "b"])))
+    assert refused.reply.causes == [
+        ("spec.color", UNSUPPORTED),
+        ("spec.color", WRONG_TYPE),
+        ("spec.map[0]", INVALID_VALUE),
+        ("spec.map[0]", WRONG_TYPE),
+        ("spec.map[1]", WRONG_TYPE),
+    ]
+
+
+def test_a_text_that_is_too_long_is_not_matched(space: Space) -> None:
+    refused = space.refused(lambda h: h.create(PROBES, probe(code="ABCDE")))
+    assert refused.reply.causes == [("spec.code", TOO_LONG)]
+
+
+def test_an_array_passes_for_a_time(space: Space) -> None:
+    """Nobody asked for this, but a client may meet it."""
+    assert space.probe(when=["a", 1])["spec"]["when"] == ["a", 1]
+
+
+def test_true_is_not_one(space: Space) -> None:
+    space.probe(free={"a": 1})
+    patched = space.merge_patch(PROBES, {"spec": {"free": {"a": True}}})
+    assert (patched["spec"]["free"], patched["metadata"]["generation"]) == ({"a": True}, 2)
+
+
 def test_everything_that_is_wrong_is_named(space: Space) -> None:
     spec: Json = {"count": 11, "color": "blue", "named": {}, "items": [{"manifest": 1}, {"deleted": "no"}]}
     refused = space.refused(lambda h: h.create(PROBES, probe(**spec)))

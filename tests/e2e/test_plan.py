@@ -22,11 +22,13 @@ from console.story import Manifest
 from eno.identity import parse_head
 from kube.cluster import Query, list_all
 from kube.resources import RESOURCE_SLICES, SECRETS
-from runtime.messages import RecoverMessage
+from runtime.messages import GateMessage, RecordMessage, RecoverMessage
 from runtime.settings import Settings
 from tests.support.factories import manifest
 from tests.support.redis import running_redis
 from workers.context import Context
+from workers.handlers.gate import gate
+from workers.handlers.record import record
 from workers.handlers.recover import recover
 
 pytestmark = pytest.mark.usefixtures("_no_settings_from_outside")
@@ -73,17 +75,31 @@ class Scene:
 
     def recover(self) -> None:
         """The recovery itself, as a worker runs it."""
-        upstream, downstream = (server.connect("test") for server in self.servers)
-        settings = Settings.load(pod_namespace=NAMESPACE, enable_tombstone_recovery=True)
+        recover(RecoverMessage(**self._subject()), self._context())
+
+    def remember(self) -> None:
+        """A whole first life: decided, reconciled, ready, and its inventory recorded."""
+        self.recover()
+        self.play.reconcile()
+        gate(GateMessage(**self._subject()), self._context())
+        record(RecordMessage(**self._subject()), self._context())
+        assert self.play.inventory() is not None
+
+    def _subject(self) -> dict[str, Any]:
         composition = self.play.read()
         assert composition.current is not None
-        message = RecoverMessage(
-            namespace=composition.namespace,
-            name=composition.name,
-            uid=composition.uid,
-            synthesis_uuid=composition.current.uuid,
+        return {
+            "namespace": composition.namespace,
+            "name": composition.name,
+            "uid": composition.uid,
+            "synthesis_uuid": composition.current.uuid,
+        }
+
+    def _context(self) -> Context:
+        upstream, downstream = (server.connect("test") for server in self.servers)
+        return Context(
+            upstream, downstream, utc_now, Settings.load(pod_namespace=NAMESPACE, enable_tombstone_recovery=True)
         )
-        recover(message, Context(upstream, downstream, utc_now, settings))
 
 
 @pytest.fixture
@@ -107,9 +123,7 @@ def story(*texts: str) -> list[Manifest]:
 def lost(scene: Scene, history: Sequence[str], kept: Sequence[str]) -> None:
     """Play until the composition was recreated with what is kept."""
     scene.play.create(story(*history))
-    scene.recover()
-    scene.play.become_ready()
-    scene.play.record()
+    scene.remember()
     scene.play.lose()
     scene.play.create(story(*kept))
 
@@ -188,9 +202,7 @@ def test_what_a_sibling_wants_is_never_in_the_plan(scene: Scene) -> None:
 
 def test_history_under_another_name_is_waited_for(scene: Scene) -> None:
     scene.play.create(story(manifest(name="a")))
-    scene.recover()
-    scene.play.become_ready()
-    scene.play.record()
+    scene.remember()
     scene.play.lose()
     renamed = replace(scene, play=replace(scene.play, name=f"{scene.play.name}-2"))
     renamed.play.create(story(manifest(name="b")))
@@ -229,9 +241,7 @@ def test_a_composition_that_does_not_exist_is_named(scene: Scene) -> None:
 
 def test_a_malformed_inventory_names_the_secret_and_buries_nothing(scene: Scene) -> None:
     scene.play.create(story(manifest(name="a"), manifest(name="b")))
-    scene.recover()
-    scene.play.become_ready()
-    scene.play.record()
+    scene.remember()
     _break_inventory(scene)
     scene.play.lose()
     scene.play.create(story(manifest(name="a")))

@@ -5,11 +5,13 @@ What a precondition, a selector on metadata or an immutable Secret is worth depe
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
 
+from eno.inventory.entries import CHUNK_LIMIT
 from eno.inventory.secrets import snapshot
 from eno.inventory.selection import Lineage, Snapshot, select
 from eno.retirement import UNCLAIMED_SINCE_ANNOTATION
@@ -147,3 +149,14 @@ def test_a_cleanly_deleted_composition_leaves_no_inventory(world: World) -> None
     current = world.composition().current
     assert current is not None
     assert current.reconciled is not None
+
+
+def test_a_chunk_of_exactly_the_limit_is_accepted_and_may_be_marked(world: World) -> None:
+    empty = len(entry(labels={"k": "ü"}).encode())
+    full = entry(labels={"k": "ü" + "x" * (CHUNK_LIMIT - 2 - empty)})
+    (secret,) = world.remember([full])
+    assert len(base64.b64decode(secret["data"]["inventory.json"])) == CHUNK_LIMIT
+    retire(retire_message(), world.context)
+    (marked,) = inventories(world)
+    assert UNCLAIMED_SINCE_ANNOTATION in marked["metadata"]["annotations"]
+    assert marked["data"] == secret["data"]

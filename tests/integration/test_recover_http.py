@@ -102,7 +102,10 @@ def test_terminal_reasons(prepare: Callable[[World], None], reason: str) -> None
     ("prepare", "reason", "message"),
     [
         pytest.param(
-            _unreachable_inventory, "InventoryGetError", "list secrets kube-system: NoConnection", id="InventoryGetError"
+            _unreachable_inventory,
+            "InventoryGetError",
+            "list secrets kube-system: NoConnection",
+            id="InventoryGetError",
         ),
         pytest.param(
             _missing_slice,

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,28 @@ import redis
 import urllib3
 
 from eno.errors import Unreachable
+from eno.inventory.secrets import lineage
 from eno.objects import OPT_IN_ANNOTATION
+from eno.retirement import UNCLAIMED_SINCE_ANNOTATION
 from eno.scope import Scope
+from eno.times import format_time
 from kube.cluster import Json, Query
 from kube.config import load_connection
 from kube.http import HttpCluster
 from kube.limits import RateLimits
-from kube.resources import COMPOSITIONS, NAMESPACES, RESOURCE_SLICES
+from kube.resources import COMPOSITIONS, NAMESPACES, RESOURCE_SLICES, SECRETS
 from runtime.redis_server import RedisServer
-from tests.support.factories import composition_json, decided, manifest, slice_json, synthesis
+from tests.support.factories import (
+    STAMP,
+    SYNTHESIZER,
+    composition_json,
+    decided,
+    entry,
+    inventory,
+    manifest,
+    slice_json,
+    synthesis,
+)
 from tests.support.redis import running_redis
 
 DEADLINE = 20.0
@@ -132,6 +146,14 @@ class World:
         self.cluster.merge_patch(COMPOSITIONS, namespace, name, {"status": body["status"]}, subresource="status")
         return str(created["metadata"]["uid"])
 
+    def remember(self, name: str, **annotations: str) -> None:
+        """An inventory of a composition in NAMESPACE, in one Secret."""
+        (secret,) = inventory([entry()], name=name, namespace=NAMESPACE)
+        secret["metadata"]["annotations"] |= annotations
+        for key in ("uid", "resourceVersion"):
+            del secret["metadata"][key]
+        self.cluster.create(SECRETS, "kube-system", secret)
+
     def annotate(self, name: str, **annotations: str) -> None:
         patch = {"metadata": {"annotations": annotations}}
         self.cluster.merge_patch(COMPOSITIONS, NAMESPACE, name, patch)
@@ -140,15 +162,16 @@ class World:
         """The names of the compositions that recover messages wait for, oldest first."""
         return [payload["name"] for payload in self.payloads(instance)]
 
-    def payloads(self, instance: str = "sexton") -> list[Json]:
-        """What the recover messages say, oldest first."""
-        waiting = self.redis.lrange(f"{instance}.recover", 0, -1)
+    def payloads(self, instance: str = "sexton", *, task: str = "recover") -> list[Json]:
+        """What the messages of one task say, oldest first."""
+        waiting = self.redis.lrange(f"{instance}.{task}", 0, -1)
         return [_payload(str(body)) for body in reversed(waiting)]
 
     def settle(self) -> None:
         """Wait until everything that happened before has been looked at: the agenda is worked off in order."""
         name = f"fence-{time.monotonic_ns()}"
-        self.create(name)
+        # Of another lineage: whoever is still to be recovered claims all history of its own.
+        self.create(name, synthesizer="fence")
         eventually(lambda: name in self.messages(), f"a message for {name}")
 
     def considered(self) -> list[str]:
@@ -298,6 +321,45 @@ def test_slices_cross_the_wire_as_metadata(world: World) -> None:
     lists = [each for each in requests if each["verb"] == "list" and each["userAgent"].startswith("sexton-watcher/")]
     (of_slices,) = [each["bytesOut"] for each in lists if each["resource"] == "resourceslices"]
     assert of_slices < 5_000
+
+
+READY = {"ready": STAMP, "reconciled": STAMP, "tombstoneRecoveryStatus": decided("NotNeeded", "u")}
+
+
+def test_a_ready_synthesis_is_recorded_until_it_is_stored(world: World) -> None:
+    with world.watching():
+        world.create("web", current=synthesis("u", **READY))
+        (message,) = eventually(lambda: world.payloads(task="record"), "a record message")
+        assert (message["name"], message["synthesis_uuid"]) == ("web", "u")
+
+
+def test_an_inventory_that_no_object_points_to_is_found_by_every_new_watcher(world: World) -> None:
+    world.remember("web")
+    for _ in range(2):
+        world.redis.flushall()
+        with world.watching():
+            (message,) = eventually(lambda: world.payloads(task="retire"), "a retire message")
+            assert (message["namespace"], message["lineage"]) == (NAMESPACE, lineage(NAMESPACE, SYNTHESIZER))
+
+
+@pytest.mark.parametrize("passed", [0, 3600], ids=["while it runs", "while nothing runs"])
+def test_a_grace_that_ends_is_acted_on(world: World, passed: int) -> None:
+    world.remember("web", **{UNCLAIMED_SINCE_ANNOTATION: format_time(datetime.now(UTC) - timedelta(seconds=passed))})
+    with world.watching("--retirement-grace", "6"):
+        if not passed:
+            world.settle()
+            assert world.payloads(task="retire") == []
+        eventually(lambda: world.payloads(task="retire"), "a retire message")
+
+
+def test_a_claimed_inventory_calls_for_nothing_until_its_composition_goes(world: World) -> None:
+    world.remember("web")
+    world.create("web", current=synthesis("u", tombstoneRecoveryStatus=decided("NotNeeded", "u")))
+    with world.watching():
+        world.settle()
+        assert world.payloads(task="retire") == []
+        world.cluster.delete(COMPOSITIONS, NAMESPACE, "web")
+        eventually(lambda: world.payloads(task="retire"), "a retire message")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -65,7 +65,7 @@ def days(number: float) -> str:
     return stamp(NOW - timedelta(days=number))
 
 
-def test_secrets_are_grouped_by_snapshot_oldest_first() -> None:
+def test_secrets_are_grouped_by_name_oldest_first() -> None:
     new, old = stored("a", synthesized="2026-02-02T00:00:00Z"), stored("b", synthesized="2026-02-01T00:00:00Z")
     other = stored("a", name="other", synthesized="2026-02-03T00:00:00Z")
     unusable = broken(stored("c"))
@@ -74,9 +74,8 @@ def test_secrets_are_grouped_by_snapshot_oldest_first() -> None:
         for each in groups(held(unusable, new, other, old), NAMESPACE)
     ]
     assert found == [
-        ("shop", [old["metadata"]["name"]]),
-        ("shop", [new["metadata"]["name"]]),
         ("other", [other["metadata"]["name"]]),
+        ("shop", [old["metadata"]["name"], new["metadata"]["name"]]),
         ("shop", [unusable["metadata"]["name"]]),
     ]
 
@@ -165,12 +164,12 @@ def test_a_secret_that_does_not_say_whose_it_is_is_claimed_by_anybody_of_the_lin
     ("marks", "marked", "deleted", "wait"),
     [
         pytest.param([None], 1, 0, GRACE, id="unmarked"),
-        pytest.param([days(1), None], 1, 0, GRACE, id="one chunk is unmarked"),
+        pytest.param([days(1), None], 1, 0, GRACE, id="one of its Secrets is unmarked"),
         pytest.param(["soon"], 1, 0, GRACE, id="the mark is no time"),
         pytest.param([days(6.9)], 0, 0, timedelta(days=0.1), id="within the grace"),
         pytest.param([days(7)], 0, 1, None, id="the grace is over"),
         pytest.param([days(9), days(6)], 0, 0, timedelta(days=1), id="the latest mark counts"),
-        pytest.param([days(9), days(8)], 0, 2, None, id="every chunk is marked for longer"),
+        pytest.param([days(9), days(8)], 0, 2, None, id="every Secret is marked for longer"),
         pytest.param([days(-1)], 0, 0, timedelta(days=8), id="the mark lies ahead"),
     ],
 )
@@ -195,7 +194,7 @@ def test_a_claim_takes_every_mark_away_and_nothing_else() -> None:
 
 
 def chunks(*marks: str | None) -> Group:
-    """A snapshot of as many chunks as there are marks."""
+    """The history of one name, in as many Secrets as there are marks."""
     holdings = []
     for mark in marks:
         (holding,) = group(stored(mark=mark)).holdings

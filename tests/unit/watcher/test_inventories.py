@@ -184,7 +184,7 @@ def test_retire_is_not_due(compositions: list[Json], secrets: list[Json]) -> Non
 
 
 def test_a_running_grace_is_looked_at_when_it_ends() -> None:
-    secrets = [stored("a", mark=ago(days=2)), stored("b", mark=ago(days=5))]
+    secrets = [stored("a", name="shop", mark=ago(days=2)), stored("b", name="other", mark=ago(days=5))]
     assert retiring([], secrets) == Derived(look_again=NOW + timedelta(days=2))
 
 

@@ -24,6 +24,10 @@ GRACE = timedelta(days=7)
 RECOVERED = synthesis(tombstoneRecoveryStatus=decided())
 
 
+class Crash(BaseException):
+    """The end of the process: nothing handles it."""
+
+
 def run(world: World, **context: Any) -> Outcome:
     return retire(retire_message(), replace(world.context, **context))
 
@@ -99,6 +103,23 @@ def test_what_is_claimed_again_within_the_grace_loses_its_mark_and_starts_anew_l
     world.up.delete(COMPOSITIONS, NAMESPACE, "shop")
     assert run(world).until == NOW + timedelta(days=12) + GRACE
     assert kept(world) == ["synthesis-1"]
+
+
+def test_a_claim_that_was_taken_back_while_its_marks_were_removed_begins_the_grace_anew_for_all() -> None:
+    world = World()
+    world.remember([entry()], uuid="old", synthesized="2026-02-01T00:00:00Z")
+    world.remember([entry()], uuid="new", synthesized="2026-02-02T00:00:00Z")
+    mark(world, NOW - timedelta(days=30))
+    world.add_composition(current=RECOVERED)
+    world.downstream.after = once(raising(Crash()), on="patch secrets")
+    with pytest.raises(Crash):
+        run(world)
+    world.up.delete(COMPOSITIONS, NAMESPACE, "shop")
+    run(world)
+    assert kept(world) == ["new", "old"], "and not the older one alone"
+    world.clock.advance(days=7)
+    run(world)
+    assert kept(world) == []
 
 
 def test_after_the_grace_it_is_deleted_and_then_there_is_nothing_to_do() -> None:
@@ -431,10 +452,6 @@ def test_a_secret_that_changes_all_the_time_is_left_to_a_later_task() -> None:
         run(world)
     run(world)
     assert world.secrets() == []
-
-
-class Crash(BaseException):
-    """The end of the process: nothing handles it."""
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])

@@ -11,11 +11,22 @@ import pytest
 
 from eno.errors import ServerError, StartOver
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
-from tests.support.factories import NAMESPACE, UUID, Json, decided, entry, manifest, patch_manifest, synthesis
+from tests.support.factories import (
+    NAMESPACE,
+    UUID,
+    Json,
+    decided,
+    entry,
+    manifest,
+    patch_manifest,
+    resource_slice,
+    synthesis,
+)
 from tests.support.tap import fail, once
 from tests.support.world import World, gate_message, recover_message
 from workers.handlers.gate import gate
 from workers.handlers.recover import recover
+from workers.settlement import deleted_identities
 
 GONE: Json = {"reconciled": True, "deleted": True}
 LEFT: Json = {"reconciled": True}
@@ -71,6 +82,22 @@ def test_a_cleanly_deleted_composition_leaves_no_inventory() -> None:
     run(world)
     assert world.secrets() == []
     assert is_reconciled(world)
+
+
+def test_the_newest_snapshot_goes_last() -> None:
+    world = Ending().world()
+    days = {"u1": "03", "u2": "01", "u3": "02"}
+    for number, (uuid, day) in enumerate(days.items()):
+        world.remember(remembered("a"), uuid=uuid, synthesized=f"2026-01-{day}T0{number}:00:00Z")
+    key = "eno.azure.io/inventory-synthesis-uuid"
+    left: list[list[str]] = []
+    world.downstream.after = lambda call: (
+        left.append(sorted(each["metadata"]["annotations"][key] for each in world.secrets()))
+        if call.verb == "delete"
+        else None
+    )
+    run(world)
+    assert left == [["u1", "u3"], ["u1"], []]
 
 
 def test_the_inventory_goes_before_reconciled_is_written() -> None:
@@ -201,6 +228,13 @@ def test_outside_the_recovery_scope_no_inventory_is_touched(settings: Any) -> No
     run(world)
     assert is_reconciled(world)
     assert world.downstream.calls == []
+
+
+def test_only_a_state_that_says_deleted_tells_that_a_resource_is_gone() -> None:
+    names = ("gone", "left", "unknown")
+    states = [GONE, LEFT]
+    slices = [resource_slice("slice-0", [manifest(name=name) for name in names], states=states)]
+    assert [identity.name for identity in deleted_identities(slices)] == ["gone"]
 
 
 # What goes wrong
