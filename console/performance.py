@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from console import render
 from console.audit import AuditTrail
-from console.cast import KEEPER, NAMESPACE, RECOVERER, WORKERS, Cast, assemble
+from console.cast import KEEPER, NAMESPACE, RECOVERER, Cast, assemble
 from console.clusters import USER_AGENT, utc_now
 from console.narrator import Narrator
 from console.plan import Preview, preview
@@ -80,21 +80,27 @@ class _Performance:
         return Ended(burial, Sequel(ready, second, replaced, cleaned_up), self.narrator.seconds)
 
     def _history(self) -> tuple[tuple[Child, ...], Snapshot]:
-        """A first life, at the end of which the inventory is recorded, and neither watcher nor recovery run."""
+        """A first life: undecided, it cannot be called ready; decided, it becomes so, and its inventory is recorded.
+
+        At its end only the keeper runs.
+        """
         self.play.create_namespace()
-        keeper = self.cast.start_workers(KEEPER)
-        others = (*self.cast.start_workers(RECOVERER), *self.cast.start_watcher())
-        self.narrator.tell(f"{len(WORKERS)} workers and the watcher started")
+        keeper, watcher = self.cast.start_workers(KEEPER), self.cast.start_watcher()
+        self.narrator.tell("The watcher started, and a worker for everything but recover")
         slices = self.play.create(self.story.history)
         manifests = counted(len(self.story.history), "manifest")
         self.narrator.tell(f"Eno synthesized {TITLE}: {manifests} in {counted(slices, 'slice')}")
+        self.play.hurry()
+        self._taken_back()
+        self.narrator.tell("A hasty Eno reconciled it and called it ready; gate took that back")
+        recoverer = self.cast.start_workers(RECOVERER)
         self._decided(Reason.INVENTORY_NOT_FOUND)
-        self.narrator.tell(f"recover decided {Reason.INVENTORY_NOT_FOUND}: no history yet, nothing is owed")
+        self.narrator.tell(f"recover started and decided {Reason.INVENTORY_NOT_FOUND}: nothing is owed")
         self._ready()
-        self.narrator.tell("Eno reconciled it; gate said Ready")
+        self.narrator.tell("gate said Ready")
         snapshot = self._recorded(self.story.history)
         self.narrator.tell(f"record stored its inventory downstream: {_size(snapshot)}")
-        self.cast.stage.stop(others)
+        self.cast.stage.stop((*watcher, *recoverer))
         return keeper, snapshot
 
     def _loss(self) -> None:
@@ -108,13 +114,13 @@ class _Performance:
         )
 
     def _hold(self) -> None:
-        """Nobody recovers yet, and nobody gets to call it ready until then."""
+        """As long as nobody recovers, nobody gets to call it ready."""
         self.play.call_ready()
         self.cast.start_watcher()
-        self.narrator.tell("The watcher is back, recover is not: nothing can be decided yet")
-        self._await("correction of the readiness", lambda: None if self._is_called_ready() else True)
+        self.narrator.tell("The watcher is back, recover is not")
+        self._taken_back()
         self._quiet(TaskName.GATE)
-        self.narrator.tell("Somebody called it ready; gate took that back: it is undecided")
+        self.narrator.tell("Somebody called it ready; gate took that back: nothing is decided yet")
 
     def _recovery(self, keeper: tuple[Child, ...]) -> Burial:
         """The judged recovery, with no other task executed before its decision. Starts the keeper again."""
@@ -126,15 +132,12 @@ class _Performance:
         decision = self._decision()
         self._quiet(TaskName.RECOVER)
         during, afterwards = audit.split("patch", "compositions/status")
-        calls = during.calls(WORKER_AGENT)
+        calls, later = during.calls(WORKER_AGENT), afterwards.calls(WORKER_AGENT)
         self.cast.start_workers(KEEPER)
         self.narrator.tell(f"recover is back and decided {decision['reason']}")
         after = self.play.slices()
         expected = minimum_calls(planned.writes, len(before))
-        _judge(
-            objections(self.story, planned, before, after, decision)
-            + call_objections(expected, calls, afterwards.calls(WORKER_AGENT))
-        )
+        _judge(objections(self.story, planned, before, after, decision) + call_objections(expected, calls, later))
         self.narrator.tell("The cluster holds exactly what the plan said, in the fewest API calls")
         return Burial(tuple(tombstones(after)), planned.held, len(self.story.kept), decision, calls)
 
@@ -191,6 +194,11 @@ class _Performance:
     def _decided(self, expected: Reason) -> None:
         reason = self._decision()["reason"]
         _judge([f"the decision is {reason} and not {expected}"] if reason != expected else [])
+
+    def _taken_back(self) -> None:
+        """Gate undoes what somebody else has called ready."""
+        with self.narrator.waiting("waiting for gate"):
+            self._await("correction of the readiness", lambda: None if self._is_called_ready() else True)
 
     def _ready(self) -> datetime:
         """Eno reconciles the current synthesis, and gate finds it ready."""

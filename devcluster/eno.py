@@ -124,14 +124,16 @@ class Eno:
         self._write_status(obj)
         return True
 
-    def reconcile(self, namespace: str, name: str) -> int:
+    def reconcile(self, namespace: str, name: str, *, waits: bool = True) -> int:
         """Load the current synthesis and report every resource as reconciled; return the slices written.
 
-        An opted-in composition is not loaded before its recovery decision is finished. A status array that
-        is too short is extended; the states in it stay.
+        An opted-in composition is not loaded before its recovery decision is finished, unless `waits` is False:
+        a reconciler that knows of no decision. A status array that is too short is extended; the states in it stay.
         """
         _, view = self._read(namespace, name)
-        if view.current is None or view.current.synthesized is None or not _may_load(view, view.current):
+        if view.current is None or view.current.synthesized is None:
+            return 0
+        if waits and not _may_load(view, view.current):
             return 0
         written = 0
         for body in self._slices(namespace, view.current):

@@ -31,7 +31,10 @@ def adoption_note(source: str) -> str:
 
 def adopted_source(synthesis: Synthesis) -> str:
     """The source name that the synthesis' decision took history over from, or empty."""
-    found = _ADOPTED.match(synthesis.recovery.message) if synthesis.recovery and finished(synthesis) else None
+    decision = synthesis.recovery
+    if decision is None or decision.reason != Reason.FINISHED or not finished(synthesis):
+        return ""
+    found = _ADOPTED.match(decision.message)
     return found[1] if found else ""
 
 
@@ -131,6 +134,18 @@ def skipped_decision(composition: Composition, *, enabled: bool, recovery_namesp
     if not enabled:
         return Reason.OPERATOR_NOT_ENABLED
     return Reason.OUTSIDE_NAMESPACE if composition.namespace != recovery_namespace else None
+
+
+def recovery_skipped(composition: Composition) -> bool:
+    """Whether readiness was let go without the recovery that is still owed: the next synthesis inherits the debt."""
+    current = composition.current
+    return (
+        current is not None
+        and current.recovery_required is True
+        and finished(current)
+        and current.recovery is not None
+        and current.recovery.reason in (Reason.OPERATOR_NOT_ENABLED, Reason.OUTSIDE_NAMESPACE)
+    )
 
 
 def superseded(composition: Composition, uid: str, synthesis_uuid: str) -> str | None:

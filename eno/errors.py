@@ -142,7 +142,14 @@ class ApiError(SextonError):
 
 
 class NotFound(ApiError, Retryable):
-    """Raised on 404: the object, or the kind, does not exist."""
+    """Raised on a 404 that names the object, or its namespace: it does not exist."""
+
+
+class NotServed(ApiError, Retryable):
+    """Raised on any other 404: the kind is not served, or something in between does not know the path.
+
+    It says nothing of the object, and so is never taken for its absence.
+    """
 
 
 class Conflict(ApiError, Retryable):

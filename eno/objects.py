@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     AliasPath,
     AwareDatetime,
     BaseModel,
@@ -22,6 +23,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from eno.errors import MalformedObject
+from eno.times import bounded
 
 GROUP = "eno.azure.io"
 
@@ -46,6 +48,10 @@ def _empty_if_null(value: Any) -> Any:
 
 StringMap = Annotated[dict[str, str], BeforeValidator(_absent_if_null)]
 """Labels or annotations; null counts as none."""
+
+
+Time = Annotated[AwareDatetime, AfterValidator(bounded)]
+"""An instant in UTC, within the bounds of `eno.times`."""
 
 
 class View(BaseModel):
@@ -73,11 +79,11 @@ class Synthesis(View):
     """One synthesis of a composition. Every field may be absent."""
 
     uuid: str = ""
-    initialized: AwareDatetime | None = None
-    synthesized: AwareDatetime | None = None
-    reconciled: AwareDatetime | None = None
-    ready: AwareDatetime | None = None
-    canceled: AwareDatetime | None = None
+    initialized: Time | None = None
+    synthesized: Time | None = None
+    reconciled: Time | None = None
+    ready: Time | None = None
+    canceled: Time | None = None
     resource_slices: Annotated[tuple[SliceReference | None, ...], BeforeValidator(_empty_if_null)] = ()
     recovery_required: StrictBool | None = Field(None, alias="tombstoneRecoveryRequired")
     recovery: Recovery | None = Field(None, alias="tombstoneRecoveryStatus")
@@ -118,8 +124,8 @@ class Metadata(View):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: AwareDatetime | None = None
-    deletion_timestamp: AwareDatetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: StringMap = Field(default_factory=dict)
     annotations: StringMap = Field(default_factory=dict)
     finalizers: Annotated[tuple[str, ...], BeforeValidator(_empty_if_null)] = ()
@@ -158,7 +164,7 @@ class ObjectView(View):
         return self.metadata.resource_version
 
     @property
-    def created(self) -> AwareDatetime | None:
+    def created(self) -> Time | None:
         return self.metadata.creation_timestamp
 
     @property
@@ -233,7 +239,7 @@ class ResourceState(View):
     """The state of the manifest at the same index."""
 
     reconciled: StrictBool = False
-    ready: AwareDatetime | None = None
+    ready: Time | None = None
     deleted: StrictBool = False
     reconciliation_error: str | None = None
 

@@ -48,16 +48,16 @@ class Debt:
 
 
 class Holds:
-    """The namespaces and API groups that desired manifests live in."""
+    """The namespaces and API groups that wanted resources live in."""
 
-    def __init__(self, desired: Iterable[Head]) -> None:
+    def __init__(self, wanted: Iterable[ResourceId]) -> None:
         self._namespaces: set[str] = set()
         self._groups: set[str] = set()
-        for head in desired:
-            self._groups.add(head.id.group)
-            if not head.id.cluster_scoped:
+        for identity in wanted:
+            self._groups.add(identity.group)
+            if not identity.cluster_scoped:
                 # A namespaced manifest that names none is created in "default".
-                self._namespaces.add(head.id.namespace or "default")
+                self._namespaces.add(identity.namespace or "default")
 
     def holds(self, identity: ResourceId) -> bool:
         """Whether burying this Namespace or CustomResourceDefinition would take something wanted with it."""
@@ -106,10 +106,10 @@ def settle(
     `sibling_manifests` are the current ones of every sibling, `sibling_inventory` the newest snapshots of those
     siblings that have no synthesized current.
     """
-    siblings = [head for manifests in sibling_manifests for head in manifests.desired]
-    remembered = [entry.id for entry in sibling_inventory]
-    wanted = Wanted([*(head.id for head in siblings), *remembered])
-    holds = Holds([*current.desired, *siblings])
+    theirs = [head.id for manifests in sibling_manifests for head in manifests.desired]
+    theirs += [entry.id for entry in sibling_inventory]
+    wanted = Wanted(theirs)
+    holds = Holds([*(head.id for head in current.desired), *theirs])
     owed = [entry for entry in absent if entry.id not in wanted]
     return Debt(
         buried=tuple(entry for entry in owed if not holds.holds(entry.id)),

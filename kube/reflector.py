@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from eno.errors import ApiError, Expired, NotFound, Terminal, TimedOut, Unreachable
+from eno.errors import ApiError, Expired, NotFound, NotServed, Terminal, TimedOut, Unreachable
 from kube.backoff import Backoff
 from kube.cluster import PAGE_SIZE, Cluster, Json, Query, WatchEvent
 from kube.statuses import operation
@@ -103,7 +103,7 @@ def needs_relist(error: ApiError) -> bool:
     Expired says so itself. A watch that was refused as a request, or whose kind is gone, would be refused for
     ever; the list then shows what is wrong. Anything else says nothing about the version.
     """
-    return isinstance(error, Expired | NotFound | Terminal)
+    return isinstance(error, Expired | NotFound | NotServed | Terminal)
 
 
 class Reflector(Generic[Record]):

@@ -19,6 +19,7 @@ from eno.errors import (
     Invalid,
     NamespaceTerminating,
     NotFound,
+    NotServed,
     Refused,
     ServerError,
     Throttled,
@@ -45,7 +46,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     400: Refused,
     401: Unauthorized,
     403: Forbidden,
-    404: NotFound,
+    404: NotServed,
     405: Refused,
     406: Refused,
     409: Conflict,
@@ -96,7 +97,7 @@ def error_from_status(
     reason = status.get("reason")
     reason = reason if isinstance(reason, str) and _REASON.fullmatch(reason) else ""
     message = _message(status, body)
-    kind = _class_of(status_code, reason, message, _cause_reasons(details), retry_after)
+    kind = _class_of(status_code, reason, message, details, retry_after)
     return kind(
         operation,
         status=status_code,
@@ -118,9 +119,10 @@ def error_from_event(operation: str, status: Json) -> ApiError:
     return error_from_status(operation, code, status)
 
 
-def _class_of(
-    status_code: int, reason: str, message: str, causes: set[str], retry_after: float | None
-) -> type[ApiError]:
+def _class_of(status_code: int, reason: str, message: str, details: Json, retry_after: float | None) -> type[ApiError]:
+    causes = _cause_reasons(details)
+    if status_code == 404 and reason == "NotFound" and details.get("name"):
+        return NotFound
     if status_code == 409 and reason == "AlreadyExists":
         return AlreadyExists
     if status_code == 403 and ("NamespaceTerminating" in causes or _TERMINATING in message):

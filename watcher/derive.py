@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from eno.retention import OVERFLOW_PAUSE
 from eno.scope import Scope
-from runtime.messages import Message, TaskName, parse
+from runtime.messages import InvalidMessage, Message, TaskName, parse
 from watcher.inventories import is_recorded, retirement
 from watcher.records import CompositionRecord, SliceRecord, Subject
 from watcher.slices import hole_counts_at, let_go_at
@@ -79,11 +79,14 @@ def cleanup(subject: Subject, now: datetime, scope: Scope) -> Derived:
     instants = [at for _, at in timed if now < at]
     # Only a look at its spec tells overflow that a recovery is about to publish.
     instants += [now + OVERFLOW_PAUSE for each in due if each.overflow and not each.deleting]
-    return Derived(
-        tuple(_about_slices(list(group), composition, scope) for _, group in groupby(due, attrgetter("owner_uid"))),
-        min(instants, default=None),
-        tuple(f"no composition controls {each.key}" for each in owned if not each.owner_uid and not each.deleting),
-    )
+    findings = [f"no composition controls {each.key}" for each in owned if not each.owner_uid and not each.deleting]
+    tasks = []
+    for _, group in groupby(due, attrgetter("owner_uid")):
+        try:
+            tasks.append(_about_slices(list(group), composition, scope))
+        except InvalidMessage as error:
+            findings.append(str(error))
+    return Derived(tuple(tasks), min(instants, default=None), tuple(findings))
 
 
 def retire(subject: Subject, now: datetime, scope: Scope) -> Derived:
@@ -104,17 +107,21 @@ RULES: tuple[Rule, ...] = (recover, gate, record, cleanup, retire)
 
 
 def derive(subject: Subject, now: datetime, scope: Scope) -> Derived:
-    """What all rules together say.
-
-    Raises InvalidMessage when the object carries a UUID that no message can carry.
-    """
-    answers = [rule(subject, now, scope) for rule in RULES]
+    """What all rules together say. What no message can carry becomes a finding, and keeps nothing else back."""
+    answers = [_answer(rule, subject, now, scope) for rule in RULES]
     instants = [answer.look_again for answer in answers if answer.look_again is not None]
     return Derived(
         tasks=tuple(task for answer in answers for task in answer.tasks),
         look_again=min(instants, default=None),
         findings=tuple(finding for answer in answers for finding in answer.findings),
     )
+
+
+def _answer(rule: Rule, subject: Subject, now: datetime, scope: Scope) -> Derived:
+    try:
+        return rule(subject, now, scope)
+    except InvalidMessage as error:
+        return Derived(findings=(str(error),))
 
 
 def _about(composition: CompositionRecord, task: TaskName, scope: Scope) -> Message:

@@ -18,7 +18,7 @@ from eno.scope import Scope
 from kube.cluster import Json
 from kube.reflector import Stop
 from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked
-from runtime.messages import InvalidMessage, Message
+from runtime.messages import Message
 from watcher.agenda import Agenda, Look
 from watcher.cache import Cache
 from watcher.derive import derive
@@ -128,11 +128,7 @@ class Follower:
         """Enqueue what is due. Returns when to look again by itself."""
         now = self._clock()
         subject = replace(self._cache.subject(look.key), slices_changed=look.slices_changed)
-        try:
-            derived = derive(subject, now, self._scope)
-        except InvalidMessage as error:
-            _log.error("%s", error, extra={"action": "look-refused", "object": str(look.key)})
-            return None
+        derived = derive(subject, now, self._scope)
         for finding in derived.findings:
             _log.warning("%s", finding, extra={"action": "object-left-alone", "object": str(look.key)})
         instants = [self._enqueue(message, now, changed=look.changed) for message in derived.tasks]

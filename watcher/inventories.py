@@ -20,9 +20,12 @@ def is_recorded(subject: Subject, now: datetime) -> bool:
     source = _source(subject.composition)
     inventory = Inventory(tuple(each.holding.stored for each in subject.inventories))
     stored = inventory.complete(source) if source else None
-    if subject.composition is None or source is None or stored is None:
+    if subject.composition is None or source is None:
         return False
     history = subject.composition.history
+    if stored is None:
+        # While its recovery is skipped, older history of its name is not buried under a newer snapshot.
+        return history.skipped and any(each.source.composition == source.composition for each in inventory.sound)
     adopted = "" if subject.adopted_in_use else history.adopted
     names = [each.name for each in stored.chunks]
     return history.keeps_evidence or not inventory.replaced(source, names, adopted, now)

@@ -19,6 +19,7 @@ from eno.decision import (
     finished,
     nothing_to_record,
     recovery_due,
+    recovery_skipped,
     resynthesis_refused,
 )
 from eno.errors import MalformedObject
@@ -62,6 +63,7 @@ class HistoryRecord(NamedTuple):
 
     to_record: bool
     keeps_evidence: bool
+    skipped: bool
     adopted: str
     claims: bool
     unrecovered: bool
@@ -73,6 +75,7 @@ class HistoryRecord(NamedTuple):
             cls(
                 to_record=nothing_to_record(view) is None,
                 keeps_evidence=keeps_evidence(view),
+                skipped=recovery_skipped(view),
                 adopted=adopted_source(view.current) if view.current else "",
                 claims=claims_its_own(view),
                 unrecovered=is_unrecovered(view, infer=False),

@@ -17,7 +17,7 @@ from eno.inventory.selection import Lineage, siblings
 from eno.objects import Composition, ResourceSlice
 from eno.readiness import Hole, skips_slices
 from eno.tombstones import Manifests, manifests
-from kube.cluster import Cluster, Json, Query, list_all
+from kube.cluster import Cluster, Json, Listing, Query, list_all
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
 
 INVENTORY_PAGE = 20
@@ -80,10 +80,17 @@ class Neighbours:
         self._composition = composition
 
     @cached_property
+    def _listing(self) -> Listing:
+        return list_all(self._cluster, Query(COMPOSITIONS, self._composition.namespace))
+
+    @cached_property
     def all(self) -> list[Composition]:
         """Every composition of the namespace."""
-        listing = list_all(self._cluster, Query(COMPOSITIONS, self._composition.namespace))
-        return [Composition.from_json(item) for item in listing.items]
+        return [Composition.from_json(item) for item in self._listing.items]
+
+    def earliest(self, now: datetime) -> datetime:
+        """The earlier of our clock and the API server's: by it nothing is older than it is."""
+        return min(now, self._listing.date or now)
 
     @property
     def siblings(self) -> list[Composition]:

@@ -104,8 +104,10 @@ def _history(composition: Composition, neighbours: Neighbours, context: Context)
     """The snapshot to recover from. Raises InvalidInventory, and ApiError on a failed list."""
     lineage = Lineage.read(list_inventory(context.downstream, composition))
     now = context.clock()
-    selected = select(lineage, composition.name, now)
-    found = adopt(selected, composition, neighbours.all, now) if isinstance(selected, Candidate) else selected
+    found = select(lineage, composition.name, now)
+    if isinstance(found, Candidate):
+        adopted = adopt(found, composition, neighbours.all, neighbours.earliest(now))
+        return _History(lineage, adopted) if isinstance(adopted, Snapshot) else adopted
     return _History(lineage, found) if isinstance(found, Snapshot) else found
 
 

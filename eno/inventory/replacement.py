@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from eno.decision import Reason
+from eno.decision import Reason, recovery_skipped
 from eno.inventory.secrets import Source, StoredChunk, UnusableChunk, read
 from eno.inventory.selection import FUTURE_TOLERANCE, Lineage, Snapshot
 from eno.objects import Composition
@@ -76,9 +76,14 @@ class Inventory:
 
 
 def keeps_evidence(composition: Composition) -> bool:
-    """Whether nothing may be replaced yet: after InventoryInvalid the evidence stays for one synthesis."""
+    """Whether nothing may be replaced yet.
+
+    After InventoryInvalid the evidence stays for one synthesis; after a skipped recovery the history stays for the
+    synthesis that inherits the debt.
+    """
     decision = composition.current.recovery if composition.current else None
-    return decision is not None and decision.reason == Reason.INVENTORY_INVALID
+    invalid = decision is not None and decision.reason == Reason.INVENTORY_INVALID
+    return invalid or recovery_skipped(composition)
 
 
 def _superfluous(each: Stored, source: Source, now: datetime) -> bool:

@@ -139,6 +139,9 @@ def adopt(
     `namespace` is one complete LIST of all compositions there, whatever their labels, opt-in or deletion.
     """
     source = candidate.snapshot.source.composition
+    if not composition.synthesizer:
+        # Synthesizers chosen by label have no name here, so strangers share this lineage.
+        return Absent(f"The history of {source} may be another synthesizer's: this one has no name.")
     if any(each.name == source for each in namespace):
         return Absent(f"The history of {source} is its own: that composition exists.")
     rivals = siblings(composition, namespace)

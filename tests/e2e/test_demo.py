@@ -22,7 +22,7 @@ COMMAND = [sys.executable, "-c", "import sys; from console.main import main; sys
 DEADLINE = 200.0
 """Seconds that one demo may take on a busy machine."""
 
-STARTED = "workers and the watcher started"
+STARTED = "The watcher started"
 
 ACT = re.compile(r"\s*$|[ \d]+\.\ds  \S|        (demo/app|[│├└])")
 """A line of the story that is not folded: an act with its time, or what is shown below one."""
@@ -139,7 +139,8 @@ def test_without_a_file_it_plays_the_shop_one_line_an_act_and_ends_with_a_table(
     assert in_this_order(
         text,
         STARTED,
-        "recover decided InventoryNotFound",
+        "gate took that back",
+        "decided InventoryNotFound",
         "gate said Ready",
         "record stored its inventory",
         "force-deleted",

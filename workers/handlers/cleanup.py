@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 
 from eno.errors import Conflict, Invalid, MalformedObject, NotFound, ServerError, StartOver
 from eno.objects import CLEANUP_FINALIZER, ResourceSlice
@@ -16,7 +17,7 @@ from kube import guards
 from kube.cluster import Json
 from kube.resources import RESOURCE_SLICES
 from runtime.messages import CleanupMessage
-from workers.attempts import persistently
+from workers.attempts import every, persistently
 from workers.context import Context
 from workers.freshness import read
 from workers.outcome import Kind, Outcome
@@ -36,7 +37,8 @@ def _attempt(message: CleanupMessage, context: Context) -> Outcome:
     namespace = context.settings.scope.composition_namespace
     if namespace not in ("", message.namespace):
         return Outcome(Kind.NOT_IN_SCOPE, f"namespace {message.namespace} is outside {namespace}")
-    return _summary([fate for name in message.slices if (fate := _look(name, message, context)) is not None])
+    fates = every(partial(_look, name, message, context) for name in message.slices)
+    return _summary([fate for fate in fates if fate is not None])
 
 
 def _look(name: str, message: CleanupMessage, context: Context) -> Fate | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eno.decision import adopted_source
+from eno.decision import adopted_source, recovery_skipped
 from eno.errors import AlreadyExists, InvalidInventory, NotFound, Retryable, StartOver, Terminal
 from eno.inventory.entries import Entry, build
 from eno.inventory.replacement import Inventory, Stored, keeps_evidence
@@ -87,6 +87,8 @@ class _Recording:
         stored = listed.complete(self.source)
         if stored is not None and not self._replaced(listed, _names(stored)):
             return Outcome(Kind.UNCHANGED, "recorded already")
+        if stored is None and recovery_skipped(self.composition) and self._history_for_the_successor(listed):
+            return Outcome(Kind.UNCHANGED, "its recovery was skipped, so older history stays for its successor")
         self._refuse_stale(listed)
         entries = self._entries()
         intended = {secret["metadata"]["name"]: secret for secret in snapshot(self.source, entries)}
@@ -101,6 +103,16 @@ class _Recording:
         self._verify(stored, listing, entries, intended)
         self._delete(self._replaced(inventory, _names(stored)))
         return Outcome(Kind.DONE, f"recorded in {len(stored.chunks)} Secrets")
+
+    def _history_for_the_successor(self, inventory: Inventory) -> bool:
+        """Whether anything is stored that the synthesis which inherits the debt could recover from."""
+        own = self.source.composition
+        names = dict.fromkeys(
+            each.source.composition
+            for each in inventory.sound
+            if (each.source.composition, each.source.synthesis_uuid) != (own, self.source.synthesis_uuid)
+        )
+        return any(name == own or not self._in_use(name) for name in names)
 
     def _entries(self) -> list[Entry]:
         """What is to be remembered. Every manifest must parse, the others too: what is unknown may be owned."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from eno.errors import Conflict, Invalid, NotFound, ServerError, StartOver
 from eno.inventory.secrets import INVENTORY_NAMESPACE
@@ -19,7 +20,7 @@ from kube import guards
 from kube.cluster import Json, JsonPatch, Query, list_all
 from kube.resources import COMPOSITIONS, SECRETS
 from runtime.messages import RetireMessage
-from workers.attempts import persistently
+from workers.attempts import every, persistently
 from workers.context import Context
 from workers.inventories import delete_secret, list_metadata
 from workers.outcome import Kind, Outcome
@@ -57,13 +58,9 @@ def _attempt(message: RetireMessage, context: Context) -> Outcome:
     look = _look(message, context)
     planned = [(group, _steps(group, look, context)) for group in found]
     objects = {secret["metadata"]["name"]: secret for secret in secrets}
-    for group, plan in planned:
-        for holding in plan.mark:
-            _mark(objects[holding.stored.name], look.latest, context)
-        for holding in plan.unmark:
-            _unmark(objects[holding.stored.name], context)
-        for holding in plan.delete:
-            _delete(holding, group, message, context)
+    every(partial(_mark, objects[each.stored.name], look.latest, context) for _, plan in planned for each in plan.mark)
+    every(partial(_unmark, objects[each.stored.name], context) for _, plan in planned for each in plan.unmark)
+    every(partial(_delete_all, group, plan, message, context) for group, plan in planned)
     return _summary([plan for _, plan in planned])
 
 
@@ -110,6 +107,12 @@ def _unchanged(secret: Json, context: Context) -> bool:
         return False
     now = ObjectView.from_json(obj)
     return (now.uid, now.resource_version) == (then.uid, then.resource_version)
+
+
+def _delete_all(group: Group, plan: Steps, message: RetireMessage, context: Context) -> None:
+    """In order, and no further than the first that stays: what goes last is what recovery would choose."""
+    for holding in plan.delete:
+        _delete(holding, group, message, context)
 
 
 def _delete(holding: Holding, group: Group, message: RetireMessage, context: Context) -> None:

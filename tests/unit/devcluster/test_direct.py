@@ -27,13 +27,13 @@ def watched(cluster: Cluster, query: Query, version: str) -> list[WatchEvent]:
 
 ERRORS: dict[str, tuple[type[errors.ApiError], Callable[[DirectCluster], object]]] = {
     "a missing object": (errors.NotFound, lambda c: c.get(COMPOSITIONS, "default", "nobody")),
-    "a missing kind": (errors.NotFound, lambda c: c.get(Resource("a", "v1", "bs", "B"), "default", "x")),
+    "a missing kind": (errors.NotServed, lambda c: c.get(Resource("a", "v1", "bs", "B"), "default", "x")),
     "a missing version": (
-        errors.NotFound,
+        errors.NotServed,
         lambda c: c.get(Resource("eno.azure.io", "v9", "compositions", "Composition"), "default", "web"),
     ),
     "a missing subresource": (
-        errors.NotFound,
+        errors.NotServed,
         lambda c: c.merge_patch(SECRETS, "default", "x", {}, subresource="status"),
     ),
     "a missing namespace": (errors.NotFound, lambda c: c.create(SECRETS, "nowhere", secret())),

@@ -219,6 +219,13 @@ def test_an_opted_in_composition_is_not_loaded_before_its_decision() -> None:
     assert [state.reconciled for state in world.slices[0].states] == [True]
 
 
+def test_a_reconciler_that_knows_of_no_decision_waits_for_none() -> None:
+    world = World(OPT_IN)
+    world.synthesize("a")
+
+    assert world.eno.reconcile(NAMESPACE, NAME, waits=False) == 1
+
+
 @pytest.mark.parametrize("annotations", [{}, {"eno.azure.io/recovery-enabled": "True"}], ids=["none", "a near miss"])
 def test_without_opt_in_nothing_is_waited_for(annotations: dict[str, str]) -> None:
     world = World(annotations)

@@ -112,3 +112,20 @@ def test_times_are_rfc_3339(text: str, instant: datetime) -> None:
 def test_other_notations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="RFC 3339"):
         parse_time(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "year"),
+    [("0001-01-01T00:00:00+05:00", 1970), ("0001-01-01T00:00:00Z", 1970), ("9999-12-31T23:59:59-05:00", 9000)],
+)
+def test_an_absurd_time_in_an_object_is_bounded_so_that_sums_with_it_exist(text: str, year: int) -> None:
+    view = Composition.from_json(composition_json(current=synthesis(initialized=text)))
+    assert view.current is not None
+    assert view.current.initialized is not None
+    assert view.current.initialized.year == year
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00", "1969-12-31T23:59:59Z"])
+def test_an_absurd_time_in_an_annotation_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="lies outside of 1970 to 9000"):
+        parse_time(text)

@@ -9,7 +9,7 @@ import pytest
 from eno.decision import RESYNTHESIS_OWED
 from eno.scope import Scope
 from kube.cluster import Json
-from runtime.messages import InvalidMessage, RecoverMessage
+from runtime.messages import RecoverMessage
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, synthesis
 from watcher.derive import NOTHING, derive, recover
 from watcher.keys import Kind
@@ -83,6 +83,7 @@ def test_slices_without_a_composition_call_for_nothing_that_is_known_yet() -> No
     assert derive(Subject(None), NOW, SCOPE) == NOTHING
 
 
-def test_a_uuid_that_no_message_can_carry_is_refused_not_sent() -> None:
-    with pytest.raises(InvalidMessage, match="synthesis_uuid"):
-        derive(subject(composition(current=synthesis(uuid="a:b"))), NOW, SCOPE)
+def test_a_uuid_that_no_message_can_carry_is_a_finding_and_not_sent() -> None:
+    derived = derive(subject(composition(current=synthesis(uuid="a:b"))), NOW, SCOPE)
+    assert derived.tasks == ()
+    assert any("synthesis_uuid" in finding for finding in derived.findings)

@@ -343,7 +343,14 @@ def test_an_object_that_no_message_can_carry_stops_nobody_else(world: World, cap
     world.list_compositions(composition("a", uid="a", current=synthesis(uuid="x:y")), composition("b", uid="b"))
     world.settle()
     assert [message.log_context()["uid"] for message in world.queue.sent] == ["b"]
-    assert [getattr(record, "action", "") for record in caplog.records] == ["look-refused"]
+    assert {getattr(record, "action", "") for record in caplog.records} == {"object-left-alone"}
+
+
+def test_a_slice_with_an_owner_that_no_message_can_carry_blocks_nothing_else(world: World) -> None:
+    world.list_compositions(composition())
+    world.list_slices(resource_slice(), resource_slice("hostile", owner="web", owner_uid="not a uid!"))
+    world.settle()
+    assert TaskName.RECOVER in {message.task for message in world.queue.sent}
 
 
 def test_a_malformed_object_stops_nobody_else(world: World) -> None:

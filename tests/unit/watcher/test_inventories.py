@@ -97,7 +97,7 @@ DUE: dict[str, tuple[Json, list[Json]]] = {
     "a chunk is missing": (ready(), [stored(chunk_count="2")]),
     "it is stored with another time": (ready(), [stored(synthesized=ago(hours=2))]),
     "the history it adopted is left": (
-        ready(message="The history of shop was adopted."),
+        ready(reason="FinishedTombstoneRecovery", message="The history of shop was adopted."),
         [stored(), stored("synthesis-0", name="shop", synthesized=ago(days=9))],
     ),
     "a successor is in flight": (ready(in_flight={"uuid": "synthesis-2"}), []),
@@ -139,9 +139,23 @@ def test_nothing_is_recorded_while_recovery_is_disabled() -> None:
 
 
 def test_the_history_of_a_name_that_is_in_use_again_is_nothing_to_replace() -> None:
-    obj = ready(message="The history of shop was adopted.")
+    obj = ready(reason="FinishedTombstoneRecovery", message="The history of shop was adopted.")
     secrets = [stored(), stored("synthesis-0", name="shop", synthesized=ago(days=9))]
     assert recording([obj, composition("shop", uid="uid-2")], secrets) == NOTHING
+
+
+@pytest.mark.parametrize("reason", ["TombstoneRecoveryOperatorNotEnabled", "OutsideRecoveryNamespace"])
+def test_after_a_skipped_recovery_only_a_name_without_history_is_recorded(reason: str) -> None:
+    obj = ready(reason=reason, tombstoneRecoveryRequired=True)
+    older = stored("synthesis-0", synthesized=ago(days=9))
+    assert len(recording([obj], []).tasks) == 1
+    assert recording([obj], [older]) == NOTHING
+    assert recording([obj], [stored(), older]) == NOTHING, "nor is the older history replaced"
+
+
+@pytest.mark.parametrize("mark", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00Z"])
+def test_an_absurd_mark_counts_as_none_and_stops_nobody(mark: str) -> None:
+    retiring([], [stored(name="shop", mark=mark)])
 
 
 RECOVERED = ready("shop")
@@ -270,7 +284,9 @@ def test_a_claim_on_a_lineage_without_inventories_is_nothing_to_look_at() -> Non
 
 
 def test_whoever_adopted_a_name_is_looked_at_when_it_is_in_use_again() -> None:
-    cache = cache_of([ready(message="The history of shop was adopted.")], [stored(), OLD])
+    cache = cache_of(
+        [ready(reason="FinishedTombstoneRecovery", message="The history of shop was adopted.")], [stored(), OLD]
+    )
     assert WEB in cache.change(read(Kind.COMPOSITION, composition("shop", uid="uid-2"), SCOPE))
 
 

@@ -11,10 +11,21 @@ from typing import Any
 import pytest
 
 from devcluster.eno import Eno
-from eno.errors import Conflict, Invalid, MalformedObject, Retryable, ServerError, SextonError, StartOver, Throttled
+from eno.errors import (
+    Conflict,
+    Invalid,
+    MalformedObject,
+    NotServed,
+    Retryable,
+    ServerError,
+    SextonError,
+    StartOver,
+    Throttled,
+)
 from eno.times import format_time
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES
-from tests.support.factories import NAMESPACE, NOW, UUID, Json, decided, entry, manifest, synthesis
+from kube.statuses import error_from_status
+from tests.support.factories import NAMESPACE, NOW, STAMP, UUID, Json, decided, entry, manifest, synthesis
 from tests.support.interleave import Actor, explore
 from tests.support.tap import Call, Tap, fail, once
 from tests.support.world import World, gate_message, recover_message
@@ -901,3 +912,16 @@ def test_a_conflict_without_a_change_is_no_lost_race() -> None:
     with pytest.raises(Conflict):
         run(world)
     assert run(world).kind is Kind.DONE
+
+
+def test_a_404_that_names_no_object_is_no_missing_slice() -> None:
+    world = World()
+    world.add_composition(current=synthesis(slices=["slice-0"], tombstoneRecoveryStatus=decided()))
+    world.patch_composition(metadata={"finalizers": ["eno.azure.io/cleanup"]})
+    world.add_slice("slice-0", [manifest()], states=[{"reconciled": True, "ready": STAMP}])
+    world.up.delete(COMPOSITIONS, NAMESPACE, "shop")
+    proxy = error_from_status("get resourceslices", 404, b"404 page not found\n")
+    world.upstream.before = fail(proxy, on="get resourceslices")
+    with pytest.raises(NotServed):
+        gate(gate_message(world.composition()), world.context)
+    assert world.writes == []

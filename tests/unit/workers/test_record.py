@@ -36,9 +36,10 @@ from tests.support.factories import (
     synthesis,
 )
 from tests.support.tap import Call, Hook, fail, once, raising
-from tests.support.world import World, record_message
+from tests.support.world import World, record_message, recover_message
 from workers.handlers import record as module
 from workers.handlers.record import record
+from workers.handlers.recover import recover
 from workers.outcome import Kind, Outcome
 
 PREFIX = "eno.azure.io/inventory-"
@@ -816,3 +817,39 @@ def test_events_never_fail_a_recording() -> None:
     world.upstream.before = fail(ServerError("create events", status=500), on="create events")
     with pytest.raises(Terminal, match="a later inventory"):
         run(world)
+
+
+SKIPPED = ["TombstoneRecoveryOperatorNotEnabled", "OutsideRecoveryNamespace"]
+
+
+@pytest.mark.parametrize("reason", SKIPPED)
+def test_a_skipped_recovery_leaves_its_history_to_the_synthesis_that_inherits_the_debt(reason: str) -> None:
+    world = World()
+    ready(world, owned=("kept",), reason=reason)
+    world.remember([entry(name="kept"), entry(name="lost")])
+    assert run(world).kind is Kind.UNCHANGED
+    assert world.writes == []
+    world.patch_composition(subresource="status", status={"currentSynthesis": None})
+    heir = synthesis("synthesis-3", slices=["slice-1"])
+    world.patch_composition(subresource="status", status={"currentSynthesis": heir})
+    world.add_slice("slice-1", [manifest(name="kept")])
+    recover(recover_message(world.composition(), "synthesis-3"), world.context)
+    assert world.tombstones() == ["lost"]
+
+
+@pytest.mark.parametrize("reason", SKIPPED)
+def test_a_skipped_recovery_without_history_is_recorded(reason: str) -> None:
+    world = World()
+    ready(world, owned=("a",), reason=reason)
+    world.add_composition("twin", current={})
+    world.remember([entry(name="other")], name="twin")
+    assert run(world).kind is Kind.DONE
+    assert stored(world)[UUID] == ["a"]
+
+
+def test_an_adoption_that_no_recovery_decided_replaces_nothing() -> None:
+    world = World()
+    ready(world, reason="NotNeeded", message="The history of other was adopted.")
+    world.remember([entry(name="precious")], name="other")
+    run(world)
+    assert ["precious"] in stored(world).values()

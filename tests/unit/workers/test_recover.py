@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from eno.errors import (
     StartOver,
     Throttled,
 )
+from eno.inventory.entries import Entry
 from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RESOURCE_SLICES, SECRETS
 from tests.support.factories import NAMESPACE, UUID, Json, decided, entry, manifest, patch_manifest, synthesis
 from tests.support.tap import Call, Tap
@@ -419,6 +422,53 @@ def test_what_something_wanted_lives_in_is_held_and_named() -> None:
     message = "Held, because something wanted lives in it: Namespace shop."
     assert world.decision() == decided(message=message)
     assert ("Warning", "FinishedTombstoneRecoveryWarning", message) in world.events()
+
+
+@pytest.mark.parametrize(
+    ("home", "precious"),
+    [
+        pytest.param(entry("Namespace", "team", ""), entry(name="precious", namespace="team"), id="Namespace"),
+        pytest.param(
+            entry("CustomResourceDefinition", "dbs.acme.io", "", "apiextensions.k8s.io"),
+            entry("Db", "precious", "team", "acme.io"),
+            id="CustomResourceDefinition",
+        ),
+    ],
+)
+def test_what_an_unsynthesized_sibling_lives_in_is_held(home: Entry, precious: Entry) -> None:
+    world = World()
+    world.add_composition(current=synthesis(slices=["slice-0"]))
+    world.add_slice("slice-0", [manifest(name="kept", namespace="other")])
+    world.remember([home, entry(name="kept", namespace="other")])
+    world.add_composition("twin", current={})
+    world.remember([precious], name="twin", uuid="twin-1")
+    run(world)
+    assert world.tombstones() == []
+    assert str(home.id) in str(world.decision())
+
+
+def test_synthesizers_without_a_name_adopt_nothing_from_each_other() -> None:
+    world = World()
+    world.add_composition("backend", synthesizer="", current=synthesis(slices=["slice-0"]))
+    world.add_slice("slice-0", [manifest(name="back")], owner="backend")
+    world.remember([entry(name="front")], name="frontend", synthesizer="")
+    world.clock.advance(minutes=5)
+    run(world, name="backend")
+    assert world.tombstones("backend") == []
+    decision = world.decision("backend")
+    assert decision is not None
+    assert decision["reason"] == "InventoryNotFound"
+
+
+def test_a_clock_that_is_ahead_makes_no_composition_older() -> None:
+    world = World()
+    world.add_composition("renamed", current=synthesis(slices=["slice-0"]))
+    world.add_slice("slice-0", [manifest(name="kept")], owner="renamed")
+    world.remember([entry(name="lost")], name="shop")
+    ahead = replace(world.context, clock=lambda: world.clock.now + timedelta(minutes=2))
+    outcome = recover(recover_message(world.composition("renamed")), ahead)
+    assert outcome.kind is Kind.WAITING
+    assert world.writes == []
 
 
 def test_history_of_another_name_is_adopted_after_a_minute() -> None:
