@@ -20,7 +20,7 @@ from devcluster.objects import Stored, decode
 from devcluster.patches import apply_json_patch, apply_merge_patch, decode_json_patch, decode_merge_patch
 from devcluster.requests import BODY_LIMIT
 from devcluster.selectors import parse_selector
-from devcluster.statuses import Refusal, page_not_found, resource_not_found, too_large
+from devcluster.statuses import Refusal, not_found, page_not_found, resource_not_found, too_large
 from devcluster.store import DeleteOptions, Store, WriteOptions
 from devcluster.watches import Watch
 from eno.times import format_time
@@ -159,7 +159,7 @@ class DirectCluster:
         """The kind of a request; a Refusal inside becomes the ApiError that HTTP would give."""
         code = 201 if verb == "create" else 200
         try:
-            yield self._kind(resource, subresource)
+            yield self._kind(resource, name, subresource)
         except Refusal as refusal:
             code = refusal.code
             what = operation(verb, resource, namespace, name, subresource)
@@ -181,12 +181,12 @@ class DirectCluster:
                     )
                 )
 
-    def _kind(self, resource: Resource, subresource: str) -> Kind:
+    def _kind(self, resource: Resource, name: str, subresource: str) -> Kind:
         kind = self.store.kind(resource.group, resource.plural, resource.version)
         if kind is None:
             raise page_not_found() if resource.group else resource_not_found()
         if subresource and subresource not in kind.subresources:
-            raise resource_not_found()
+            raise not_found(resource, name) if kind.custom else resource_not_found()
         return kind
 
 

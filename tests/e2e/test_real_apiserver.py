@@ -26,7 +26,7 @@ from console.story import Story, tell
 from console.verdict import objections
 from devcluster.eno import Eno
 from eno.decision import Reason
-from eno.errors import NotFound, SextonError
+from eno.errors import NotServed, SextonError
 from eno.identity import parse_head
 from eno.inventory.entries import build
 from eno.inventory.secrets import INVENTORY_NAMESPACE, LINEAGE_KEY, lineage, snapshot, source_of
@@ -76,24 +76,21 @@ def released_definitions() -> Iterator[Json]:
 
 @pytest.fixture(scope="module")
 def upstream(apiserver: ApiServer) -> Iterator[Server]:
-    """The API server of the run, which serves Eno's kinds for as long as this module takes."""
-    server = Server("upstream", apiserver.kubeconfig, apiserver.log)
-    with closing(server.connect()) as cluster:
-        definitions = list(released_definitions())
-        for definition in definitions:
-            cluster.create(CUSTOM_RESOURCE_DEFINITIONS, None, definition)
-        for kind in (COMPOSITIONS, RESOURCE_SLICES):
-            until(partial(_is_served, server, kind), f"{kind.plural} are served")
+    """An API server of its own, with an etcd of its own: the one of the run serves other definitions of Eno's kinds."""
+    with running_apiserver(apiserver.assets) as running:
+        server = Server("upstream", running.kubeconfig, running.log)
+        with closing(server.connect()) as cluster:
+            for definition in released_definitions():
+                cluster.create(CUSTOM_RESOURCE_DEFINITIONS, None, definition)
+            for kind in (COMPOSITIONS, RESOURCE_SLICES):
+                until(partial(_is_served, server, kind), f"{kind.plural} are served")
         yield server
-        for definition in definitions:
-            cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, None, definition["metadata"]["name"])
 
 
 @pytest.fixture(scope="module")
-def downstream(apiserver: ApiServer) -> Iterator[Server]:
-    """Another API server, with an etcd of its own and without Eno's kinds."""
-    with running_apiserver(apiserver.assets) as running:
-        yield Server("downstream", running.kubeconfig, running.log)
+def downstream(apiserver: ApiServer) -> Server:
+    """The API server of the run: nothing of Eno's is read from it, but the inventories."""
+    return Server("downstream", apiserver.kubeconfig, apiserver.log)
 
 
 @pytest.fixture
@@ -195,7 +192,7 @@ def awaited(cast: Cast, what: str, look: Callable[[], T | None]) -> T:
 
 
 def _is_served(server: Server, kind: Resource) -> bool:
-    with closing(server.connect()) as cluster, suppress(NotFound):
+    with closing(server.connect()) as cluster, suppress(NotServed):
         cluster.list_page(Query(kind), limit=1)
         return True
     return False

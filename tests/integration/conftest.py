@@ -10,7 +10,7 @@ import pytest
 
 from devcluster import definitions
 from devcluster.server import Server
-from eno.errors import AlreadyExists, NotFound
+from eno.errors import AlreadyExists, NotFound, NotServed
 from kube.cluster import Cluster, Query, list_all
 from kube.config import Connection, load_connection
 from kube.http import HttpCluster
@@ -63,7 +63,7 @@ def _install(cluster: Cluster) -> None:
 
 
 def _served(cluster: Cluster, query: Query) -> bool:
-    with suppress(NotFound):
+    with suppress(NotServed):
         cluster.list_page(query)
         return True
     return False

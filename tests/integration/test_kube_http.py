@@ -227,7 +227,7 @@ def test_an_error_with_half_a_body_is_still_that_error() -> None:
 def test_an_error_status_becomes_its_class_and_the_connection_goes_on(
     call: Callable[[HttpCluster], Any],
 ) -> None:
-    status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no"}
+    status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no", "details": {"name": "a"}}
     with talking(answer(status, status=404), answer(secret())) as (wire, client):
         with pytest.raises(errors.NotFound):
             call(client)
