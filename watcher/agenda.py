@@ -40,6 +40,7 @@ class Agenda:
         self._due: OrderedDict[Key, Look] = OrderedDict()
         self._later: dict[Key, datetime] = {}
         self._heap: list[tuple[datetime, Key]] = []
+        self._slices_changed: set[Key] = set()
         self._now: datetime | None = None
 
     def look(self, keys: Iterable[Key], *, changed: bool, slices_changed: bool = False) -> None:
@@ -51,9 +52,15 @@ class Agenda:
                 self._due[key] = Look(key, changed or before.changed, slices_changed or before.slices_changed)
             self._condition.notify_all()
 
-    def look_at(self, key: Key, instant: datetime | None) -> None:
-        """Make the key due at `instant`, instead of at the instant given before; None: not by itself."""
+    def look_at(self, key: Key, instant: datetime | None, *, slices_changed: bool = False) -> None:
+        """Make the key due at `instant`, instead of at the instant given before; None: not by itself.
+
+        `slices_changed`: a slice changed, and nobody could be asked to look at that yet.
+        """
         with self._condition:
+            self._slices_changed.discard(key)
+            if slices_changed:
+                self._slices_changed.add(key)
             if instant is None:
                 self._later.pop(key, None)
                 return
@@ -74,7 +81,10 @@ class Agenda:
                 if self._later.get(key) == instant:
                     del self._later[key]
                     self._due.setdefault(key, Look(key, changed=False))
-            return self._due.popitem(last=False)[1] if self._due else None
+            if not self._due:
+                return None
+            key, look = self._due.popitem(last=False)
+            return look._replace(slices_changed=look.slices_changed or key in self._slices_changed)
 
     def wait(self, seconds: float) -> None:
         """Return as soon as a key is made due by `look`, and after `seconds` at the latest."""

@@ -18,7 +18,7 @@ from eno.scope import Scope
 from kube.cluster import Json
 from kube.reflector import Stop
 from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked
-from runtime.messages import Message
+from runtime.messages import Message, TaskName
 from watcher.agenda import Agenda, Look
 from watcher.cache import Cache
 from watcher.derive import derive
@@ -118,34 +118,39 @@ class Follower:
         if look is None:
             return None
         try:
-            self._agenda.look_at(look.key, self._look(look))
+            self._look(look)
         except BrokerUnavailable as error:
             self._agenda.look([look.key], changed=look.changed, slices_changed=look.slices_changed)
             return self._broker_lost(error)
         return 0.0
 
-    def _look(self, look: Look) -> datetime | None:
-        """Enqueue what is due. Returns when to look again by itself."""
+    def _look(self, look: Look) -> None:
+        """Enqueue what is due, and put the next look on the agenda."""
         now = self._clock()
         subject = replace(self._cache.subject(look.key), slices_changed=look.slices_changed)
         derived = derive(subject, now, self._scope)
         for finding in derived.findings:
             _log.warning("%s", finding, extra={"action": "object-left-alone", "object": str(look.key)})
-        instants = [self._enqueue(message, now, changed=look.changed) for message in derived.tasks]
+        answers = [(message, self._enqueue(message, changed=look.changed)) for message in derived.tasks]
+        resync = now + self._resync
+        # Whatever Redis said of a key, Redis may forget.
+        instants = [min(answer.at, resync) if isinstance(answer, NotBefore) else resync for _, answer in answers]
         if derived.look_again is not None:
             instants.append(derived.look_again)
-        return min(instants, default=None)
+        # Of a settled composition only this look knows that the gate is due.
+        held_back = any(
+            message.task is TaskName.GATE and isinstance(answer, NotBefore | Parked) for message, answer in answers
+        )
+        self._agenda.look_at(look.key, min(instants, default=None), slices_changed=look.slices_changed and held_back)
 
-    def _enqueue(self, message: Message, now: datetime, *, changed: bool) -> datetime:
-        """Returns when to look whether it is still due: whatever Redis said of the key, Redis may forget."""
+    def _enqueue(self, message: Message, *, changed: bool) -> Dispatched:
         answer = self._queue.enqueue(message)
         self._broker_found()
         if changed and isinstance(answer, NotBefore | Parked) and self._queue.unpark(message.key):
             answer = self._queue.enqueue(message)
         if isinstance(answer, Enqueued):
             _log.info("enqueued", extra={"action": "task-enqueued", **message.log_context()})
-        resync = now + self._resync
-        return min(answer.at, resync) if isinstance(answer, NotBefore) else resync
+        return answer
 
     def _broker_lost(self, error: BrokerUnavailable) -> float:
         if self._failures == 0:

@@ -359,3 +359,19 @@ def test_a_malformed_object_stops_nobody_else(world: World) -> None:
     world.compositions.deleted({"metadata": None})
     world.settle()
     assert len(world.queue.sent) == 1
+
+
+def test_a_changed_slice_of_a_settled_composition_is_remembered_while_its_gate_is_held_back(world: World) -> None:
+    world.queue.tasks = {TaskName.GATE}
+    world.list_compositions(READY)
+    world.list_slices(resource_slice())
+    world.settle()
+    assert world.queue.sent == []
+    world.queue.answer = NotBefore(NOW + timedelta(seconds=10))
+    world.slices.changed(resource_slice(version=2))
+    world.settle()
+    world.queue.answer = None
+    world.advance(timedelta(seconds=10))
+    assert [message.task for message in world.queue.sent] == [TaskName.GATE]
+    world.advance(timedelta(minutes=20))
+    assert len(world.queue.sent) == 1, "and then it is forgotten"
