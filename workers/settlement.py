@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eno.decision import adopted_source
 from eno.errors import StartOver
 from eno.identity import ResourceId, parse_head
 from eno.inventory.replacement import Inventory, Stored
@@ -24,6 +25,8 @@ from workers.reading import list_inventory
 def settle(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context) -> None:
     """Remove the snapshots of the composition's name, if nothing in them is left in the downstream cluster.
 
+    The same for history that it adopted from another name and has not replaced yet.
+
     `slices` are those of the current synthesis, holes included. Raises ApiError or InvalidInventory when it
     cannot be told or done, StartOver when the composition has changed meanwhile.
     """
@@ -33,10 +36,16 @@ def settle(live: Live, slices: Sequence[ResourceSlice | Hole], context: Context)
     whole = [each for each in slices if isinstance(each, ResourceSlice)]
     if len(whole) < len(slices):
         return
-    own = _own(Inventory.of(list_inventory(context.downstream, composition)), composition)
-    if not own or not (orphans(composition) or _recorded(own) <= deleted_identities(whole)):
-        return
-    for each in own:
+    inventory = Inventory.of(list_inventory(context.downstream, composition))
+    for stored in (_adopted(inventory, composition, context), _own(inventory, composition)):
+        if orphans(composition) or _recorded(stored) <= deleted_identities(whole):
+            _let_go(stored, live, context)
+
+
+def _let_go(stored: Sequence[Stored], live: Live, context: Context) -> None:
+    """Delete each after a fresh look. Raises StartOver when the composition or the Secret has changed since."""
+    composition = live.composition
+    for each in stored:
         fresh = read(context.upstream, composition.namespace, composition.name)
         if fresh is None or _state(fresh) != _state(live):
             raise StartOver("it has changed since it was read", where=f"composition {composition.title}")
@@ -64,6 +73,15 @@ def _own(inventory: Inventory, composition: Composition) -> list[Stored]:
     ]
     sound = [each for each in inventory.sound if each.source.composition == composition.name]
     return [*unusable, *sorted(sound, key=lambda each: each.source.synthesized)]
+
+
+def _adopted(inventory: Inventory, composition: Composition, context: Context) -> list[Stored]:
+    """History that was taken over from another name and not replaced yet, unless somebody has that name again."""
+    name = adopted_source(composition.current) if composition.current else ""
+    found = sorted(
+        (each for each in inventory.sound if each.source.composition == name), key=lambda each: each.source.synthesized
+    )
+    return [] if not found or read(context.upstream, composition.namespace, name) is not None else list(found)
 
 
 def _recorded(own: Sequence[Stored]) -> set[ResourceId]:

@@ -387,3 +387,36 @@ def test_after_its_finalizer_was_stripped_a_recreation_is_recovered(name: str) -
     _recreated(world, name)
     assert world.tombstones(name) == ["a", "b"]
     assert UUID not in str(world.decision(name))
+
+
+def _adopter() -> World:
+    """A composition that took over the history of another name, and is deleted under `orphan` before it records."""
+    world = Ending(annotations=ORPHAN, states=(LEFT, LEFT)).world()
+    adoption = decided(message="The history of other was adopted.")
+    world.patch_composition(subresource="status", status={"currentSynthesis": {"tombstoneRecoveryStatus": adoption}})
+    world.remember(remembered("let-go"), name="other")
+    return world
+
+
+def test_history_that_was_adopted_and_not_replaced_yet_is_let_go_as_well() -> None:
+    world = _adopter()
+    run(world)
+    assert world.secrets() == []
+
+
+def test_adopted_history_stays_where_somebody_has_that_name_again() -> None:
+    world = _adopter()
+    world.add_composition("other", current={})
+    run(world)
+    assert len(world.secrets()) == 1
+
+
+def test_adopted_history_that_is_not_known_to_be_gone_does_not_keep_the_own_one() -> None:
+    world = Ending().world()
+    adoption = decided(message="The history of other was adopted.")
+    world.patch_composition(subresource="status", status={"currentSynthesis": {"tombstoneRecoveryStatus": adoption}})
+    world.remember(remembered("elsewhere"), name="other")
+    world.remember(remembered("a", "b"))
+    run(world)
+    (left,) = world.secrets()
+    assert left["metadata"]["name"].startswith("other-")
