@@ -39,7 +39,7 @@ def decoded(kind: Kind, body: Json) -> Record | Unreadable:
 
 def decoded_composition(number: int) -> Record | Unreadable:
     """A converged composition: two syntheses with two slices each, and names of usual length."""
-    name, uuid = f"a-composition-with-a-name-{number:05d}", str(uuid4())
+    name, uuid = f"a-composition-{number:05d}", str(uuid4())
     current = synthesis(uuid, slices=(f"{name}-4hj7k", f"{name}-9xk2p"), tombstoneRecoveryStatus=decision(uuid))
     previous = synthesis(str(uuid4()), slices=(f"{name}-ff2s8", f"{name}-z7d6q"))
     body = composition(name, uid=f"uid-of-{name}", version=123456789, current=current, previous=previous)
@@ -47,7 +47,7 @@ def decoded_composition(number: int) -> Record | Unreadable:
 
 
 def decoded_slice(number: int) -> Record | Unreadable:
-    name = f"a-composition-with-a-name-{number:05d}"
+    name = f"a-composition-{number:05d}"
     body = resource_slice(f"{name}-4hj7k", owner=name, owner_uid=f"uid-of-{name}", uid=str(uuid4()), version=123456789)
     return decoded(Kind.SLICE, body)
 
