@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -18,6 +17,7 @@ from kube.cluster import Json
 from runtime.messages import RecordMessage, RetireMessage
 from tests.support import factories
 from tests.support.factories import entry
+from tests.support.sizes import size
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, synthesis
 from watcher.cache import Cache
 from watcher.chunks import InventoryRecord
@@ -324,12 +324,7 @@ def test_an_inventory_costs_at_most_half_a_kibibyte_beside_its_composition() -> 
         obj["metadata"] |= {"uid": str(uuid4()), "resourceVersion": "123456789"}
         return read(Kind.INVENTORY, json.loads(json.dumps(obj)), SCOPE)
 
-    decoded(0)
-    tracemalloc.start()
-    try:
-        records = [decoded(number) for number in names]
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size / len(records) <= 512
-    assert len(owners) == len(names)
+    seen: set[int] = set()
+    for owner in owners:
+        size(owner, seen)
+    assert sum(size(decoded(number), seen) for number in names) / len(names) <= 512
