@@ -11,6 +11,7 @@ help: ## this list
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Sexton needs Python 3.11 or newer; set PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'
+	@echo "making $(VENV) from the pinned lock, about a minute the first time"
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -48,4 +49,5 @@ lock: $(READY) ## resolve pyproject.toml anew into requirements.lock
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
 
 clean: ## remove what make made
-	rm -rf $(VENV) .artifacts build dist
+	rm -rf $(VENV) .artifacts build dist .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

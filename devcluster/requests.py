@@ -141,7 +141,7 @@ def decode_request_body(body: bytes, content_type: str, kind_name: str) -> Any:
     """The JSON or YAML body of a create or update. Raises Refusal (400, 415)."""
     media = content_type.partition(";")[0].strip()
     if media not in ("application/json", "application/yaml", ""):
-        raise unsupported_media_type(("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"))
+        raise unsupported_media_type(("application/json", "application/yaml"))
     try:
         return yaml.safe_load(body) if media == "application/yaml" else msgspec.json.decode(body)
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:

@@ -72,7 +72,8 @@ class GuardedConsumer(Consumer):  # type: ignore[misc]
     def connection_for_read(self, heartbeat: float | None = None) -> Any:
         """The connection that messages come from, once it is made."""
         connection = self.app.connection_for_read(heartbeat=heartbeat)
-        connection.transport_cls = GuardedTransport
+        # Not `transport_cls`: that is shown in logs and sent to Flower, which takes a name and no class.
+        connection.get_transport_cls = lambda: GuardedTransport
         return self.ensure_connected(connection)
 
     def create_task_handler(self, **options: Any) -> Callable[[Any], None]:
