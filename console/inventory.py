@@ -104,12 +104,14 @@ class Verification:
     """What a recovery of the composition would find today.
 
     `choice` says which snapshot it would take and why, or why none. `missing` is owned by the ready synthesis and
-    not in that snapshot. `problem` is empty when the history can be relied on. `findings` are about the rest.
+    not in that snapshot. `stored` counts the snapshots of the lineage, whole or not. `problem` is empty when nothing
+    is wrong. `findings` are about the rest.
     """
 
     composition: Composition
     choice: str
     chosen: Stored | None = None
+    stored: int = 0
     entries: int = 0
     missing: tuple[ResourceId, ...] = ()
     problem: str = ""
@@ -117,14 +119,24 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the history can be relied on."""
+        """Whether nothing is wrong: the history can be relied on, or none is owed yet."""
         return not self.problem
+
+    @property
+    def verdict(self) -> str:
+        """One line for people."""
+        if self.problem:
+            return self.problem
+        if self.chosen is not None:
+            return "reliable"
+        return "nothing usable stored yet" if self.stored else "nothing stored yet"
 
     def to_json(self) -> Json:
         """For machines."""
         return {
             "composition": self.composition.title,
             "ok": self.ok,
+            "verdict": self.verdict,
             "problem": self.problem,
             "choice": self.choice,
             "chosen": self.chosen.to_json() if self.chosen else None,
@@ -213,6 +225,7 @@ def verify(composition: Composition, context: Context) -> Verification:
         composition,
         found.choice,
         chosen,
+        len(everything.snapshots),
         len(found.entries),
         missing,
         problem,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -18,7 +19,14 @@ from runtime.settings import Settings
 from workers.context import Context
 from workers.freshness import read
 
-app = typer.Typer(name="inventory", help="What is remembered downstream, and whether a recovery could rely on it.")
+app = typer.Typer(
+    name="inventory",
+    help="What is remembered downstream, and whether a recovery could rely on it.",
+    no_args_is_help=True,
+)
+
+SHORT_UUID = 8
+"""Characters of a synthesis UUID in the table: enough to tell snapshots apart. JSON has all of it."""
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, JSON for machines.")]
 Namespace = Annotated[
@@ -30,13 +38,14 @@ Target = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The compo
 @app.command("list")
 def list_snapshots(context: typer.Context, namespace: Namespace = None, output: OutputOption = Output.TABLE) -> None:
     """Show every stored snapshot, and what else carries the label."""
-    found = list_remembered(_connected(context).downstream, payloads=False)
+    connected = _connected(context)
+    found = list_remembered(connected.downstream, payloads=False)
     if namespace is not None:
         found = only(found, namespace)
     if output is Output.JSON:
         render.print_json(found.to_json())
         return
-    _print(_listed(found) or ["Nothing is stored."])
+    _print(_listed(found, connected.clock()) or ["Nothing is stored."])
 
 
 @app.command()
@@ -98,22 +107,24 @@ def _print(parts: Iterable[Table | str]) -> None:
         console.print(part)
 
 
-def _listed(found: Remembered) -> list[Table | str]:
+def _listed(found: Remembered, now: datetime) -> list[Table | str]:
     parts: list[Table | str] = []
     if found.snapshots:
-        headers = ("COMPOSITION", "SYNTHESIZER", "SYNTHESIS", "SYNTHESIZED", "SECRETS", "UNCLAIMED SINCE", "STATE")
-        parts.append(render.grid(*headers, rows=(_row(each) for each in found.snapshots)))
+        headers = ("COMPOSITION", "SYNTHESIZER", "SYNTHESIS", "AGE", "UNCLAIMED", "STATE")
+        rows = (_row(each, now) for each in found.snapshots)
+        parts.append(render.grid(*headers, rows=rows, unfolded=("SYNTHESIS", "AGE", "UNCLAIMED")))
     if found.unusable:
-        rows = ((each.name, each.defect) for each in found.unusable)
-        parts.append(render.grid("UNUSABLE SECRET", "DEFECT", rows=rows))
+        defects = ((each.name, each.defect) for each in found.unusable)
+        parts.append(render.grid("UNUSABLE SECRET", "DEFECT", rows=defects))
     parts += [f"Ignored, since it only carries the label: Secret {name}." for name in found.foreign]
     return parts
 
 
-def _row(each: Stored) -> Sequence[str]:
-    body = each.to_json()
-    columns = (body["synthesizer"], body["synthesis"], body["synthesized"], f"{len(each.chunks)}/{body['chunks']}")
-    return (each.title, *columns, body["unclaimed_since"] or "", each.state)
+def _row(each: Stored, now: datetime) -> Sequence[str]:
+    source, since = each.chunks[0].source, each.unclaimed_since
+    unclaimed = render.age((now - since).total_seconds()) if since else ""
+    age = render.age((now - source.synthesized).total_seconds())
+    return (each.title, source.synthesizer, source.synthesis_uuid[:SHORT_UUID], age, unclaimed, each.state)
 
 
 def _shown(each: Stored) -> list[Table | str]:
@@ -135,7 +146,7 @@ def _shown(each: Stored) -> list[Table | str]:
 def _explained(each: Verification) -> list[Table | str]:
     facts = [
         ("composition", each.composition.title),
-        ("verdict", "reliable" if each.ok else each.problem),
+        ("verdict", each.verdict),
         ("would choose", each.choice),
         *([("resources", str(each.entries))] if each.chosen else []),
         *([("missing", "\n".join(str(identity) for identity in each.missing[:20]))] if each.missing else []),

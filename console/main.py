@@ -24,6 +24,7 @@ from console.story import tell
 from eno.errors import SextonError, UsageError
 from runtime.settings import Settings
 
+INTERRUPTED = 130
 EXIT_CODES = {
     0: "done",
     1: "it failed, and trying again changes nothing",
@@ -31,12 +32,13 @@ EXIT_CODES = {
     69: "Redis or an API server cannot be reached",
     75: "it failed, try again later",
     77: "permission denied",
-    130: "interrupted",
+    INTERRUPTED: "interrupted",
 }
 
 
 app = typer.Typer(
     name="sexton",
+    no_args_is_help=True,
     epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
 )
 
@@ -65,6 +67,17 @@ Selector = Annotated[
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, JSON for machines.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(version("sexton") + "\n")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.", show_default=False)
+]
+
+
 @app.callback()
 def connections(
     context: typer.Context,
@@ -72,6 +85,7 @@ def connections(
     downstream_kubeconfig: DownstreamKubeconfig = None,
     broker_url: BrokerUrl = None,
     instance: Instance = None,
+    _version: Version = False,
 ) -> None:
     """Looks after the graves of Eno compositions.
 
@@ -189,15 +203,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = global_options_first(sys.argv[1:] if arguments is None else arguments, valued)
         result = command.main(args=words, prog_name="sexton", standalone_mode=False)
     except typer.TyperException as error:
-        return _fail(UsageError(error.format_message().rstrip("."), hint="see sexton --help"))
+        return _misused(error)
     except SextonError as error:
         return _fail(error)
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        result = INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; the interpreter must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    # Typer makes a result of most interruptions.
+    if result == INTERRUPTED:
+        sys.stderr.write("sexton: interrupted\n")
     return result if isinstance(result, int) else 0
 
 
@@ -225,6 +242,15 @@ def global_options_first(words: Sequence[str], options: Collection[str]) -> list
 
 def _settings(context: typer.Context, **flags: Any) -> Settings:
     return Settings.load(**context.obj, **flags)
+
+
+def _misused(error: typer.TyperException) -> int:
+    message = error.format_message().rstrip(".")
+    if not message:
+        # A group without a command: its help is on stdout by now.
+        return UsageError.exit_code
+    context: typer.Context | None = getattr(error, "ctx", None)
+    return _fail(UsageError(message, hint=f"see {context.command_path if context else 'sexton'} --help"))
 
 
 def _fail(error: SextonError) -> int:

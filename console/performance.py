@@ -21,13 +21,13 @@ from console.clusters import USER_AGENT, utc_now
 from console.narrator import Narrator
 from console.plan import Preview, preview
 from console.play import Play, tombstones
-from console.render import counted
 from console.stage import Child, Stage
 from console.story import Manifest, Story, owned
 from console.verdict import Burial, Ended, Sequel, call_objections, inventory_objections, minimum_calls, objections
 from eno.decision import Reason
 from eno.errors import Terminal
 from eno.inventory.selection import Snapshot
+from eno.wording import counted
 from kube.cluster import Json
 from runtime.dispatch import Dispatcher
 from runtime.messages import TaskName, parse
@@ -145,7 +145,7 @@ class _Performance:
         """The decision alone opens no gate; Eno has to carry it out. What is ready is recorded anew."""
         self._quiet(TaskName.GATE)
         _judge(["it was called ready before its tombstones were carried out"] if self._is_called_ready() else [])
-        self.narrator.tell(f"gate holds on: nobody has carried out the {counted(buried, 'tombstone')} yet")
+        self.narrator.tell(f"gate holds on: {counted(buried, 'tombstone')} still to be carried out")
         ready = self._ready()
         self.narrator.tell(f"Eno carried out {counted(buried, 'tombstone')}; gate said Ready")
         snapshot = self._recorded(self.story.kept)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import IO
@@ -24,6 +24,7 @@ from console.status import Report, Row
 from console.verdict import Ended
 from eno.identity import ResourceId
 from eno.times import format_time
+from eno.wording import counted
 from kube.cluster import Json
 
 PIPE_WIDTH = 200
@@ -49,11 +50,11 @@ def print_json(document: Json) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
-def grid(*headers: str, rows: Iterable[Iterable[str]]) -> Table:
-    """A plain table; long cells are folded, never cut."""
+def grid(*headers: str, rows: Iterable[Iterable[str]], unfolded: Collection[str] = ()) -> Table:
+    """A plain table; long cells are folded, never cut. Columns in `unfolded` are short and keep their width."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for header in headers:
-        table.add_column(header, overflow="fold")
+        table.add_column(header, overflow="fold", no_wrap=header in unfolded)
     for row in rows:
         table.add_row(*row)
     return table
@@ -135,11 +136,6 @@ def write_title(write: SliceWrite) -> str:
     return f"create overflow slice {write.slice} with {count}"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 tombstone`, `2 tombstones`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def age(seconds: float) -> str:
     """A duration as kubectl shows one: `42s`, `5m`, `3h`, `8d`."""
     whole = max(0, int(seconds))
@@ -153,7 +149,7 @@ def status(report: Report, now: datetime) -> list[Table | str]:
     """The compositions as a table, then what the queues hold."""
     headers = ("COMPOSITION", "DECISION", "REQUIRED", "TASK", "AGE")
     cells = ((row.composition.title, row.decision, _required(row), row.task, age(row.age(now))) for row in report.rows)
-    shown: list[Table | str] = [grid(*headers, rows=cells) if report.rows else "No compositions in scope."]
+    shown: list[Table | str] = [grid(*headers, rows=cells) if report.rows else f"No compositions in {report.scope}."]
     if report.queues.unavailable is not None:
         return shown
     waiting = ", ".join(f"{length} {task.short}" for task, length in report.queues.lengths.items() if length)

@@ -72,10 +72,11 @@ class Queues:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `sexton status` shows."""
+    """What `sexton status` shows. `scope` says in words where it looked."""
 
     rows: Sequence[Row]
     queues: Queues
+    scope: str = "all namespaces"
 
     def to_json(self, now: datetime) -> Json:
         """For machines."""
@@ -88,7 +89,8 @@ def collect(cluster: Cluster, settings: Settings) -> Report:
     Raises ApiError and MalformedObject when compositions cannot be read, UsageError when there is no scope. An
     unreachable Redis is part of the report.
     """
-    compositions = read_compositions(cluster, settings.scope)
+    scope = settings.scope
+    compositions = read_compositions(cluster, scope)
     with closing(Dispatcher.connect(settings)) as dispatcher:
         try:
             tasks = {
@@ -97,7 +99,7 @@ def collect(cluster: Cluster, settings: Settings) -> Report:
             queues = Queues(dispatcher.lengths(), dispatcher.parked())
         except BrokerUnavailable as error:
             tasks, queues = {}, Queues({}, unavailable=error)
-    return Report(tuple(rows(compositions, tasks)), queues)
+    return Report(tuple(rows(compositions, tasks)), queues, scope_title(scope))
 
 
 def read_compositions(cluster: Cluster, scope: Scope) -> list[Composition]:
@@ -105,6 +107,12 @@ def read_compositions(cluster: Cluster, scope: Scope) -> list[Composition]:
     query = Query(COMPOSITIONS, scope.composition_namespace or None, label_selector=scope.label_selector)
     found = (Composition.from_json(item) for item in list_all(cluster, query).items)
     return sorted(found, key=lambda composition: (composition.namespace, composition.name))
+
+
+def scope_title(scope: Scope) -> str:
+    """The watch scope in words: `namespace apps`, `all namespaces with labels team=a`."""
+    where = f"namespace {scope.composition_namespace}" if scope.composition_namespace else "all namespaces"
+    return f"{where} with labels {scope.label_selector}" if scope.label_selector else where
 
 
 def rows(compositions: Iterable[Composition], tasks: dict[str, str]) -> Iterable[Row]:

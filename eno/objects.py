@@ -145,7 +145,7 @@ class ObjectView(View):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             path = ".".join(str(part) for part in first["loc"])
-            raise MalformedObject(f"{path}: {first['msg']}", where=_title(obj)) from error
+            raise MalformedObject(f"{path}: {first['msg'].removeprefix('Value error, ')}", where=_title(obj)) from error
 
     @property
     def namespace(self) -> str:

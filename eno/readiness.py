@@ -18,6 +18,7 @@ from eno.objects import (
     ResourceSlice,
     ResourceState,
 )
+from eno.wording import counted
 
 MISSING_SLICE_PATIENCE = timedelta(seconds=5)
 """How long after its synthesis a named slice may be missing before that counts: lists and writes take a moment."""
@@ -81,7 +82,7 @@ def verdict(composition: Composition, slices: Sequence[ResourceSlice | Hole], no
 
 def obstacles(composition: Composition, slices: Sequence[ResourceSlice | Hole]) -> list[str]:
     """Why the composition is not both ready and reconciled, for people. Empty when nothing is in the way."""
-    found = ["tombstone recovery has not decided yet"] if held(composition) else []
+    found = [_undecided(composition)] if held(composition) else []
     for each in [] if skips_slices(composition) else slices:
         if isinstance(each, ResourceSlice):
             why = unreconciled(each, composition) or unready(each)
@@ -98,18 +99,18 @@ def unreconciled(each: ResourceSlice, composition: Composition) -> str | None:
     """
     expected = len(each.resources)
     if len(each.states) < expected:
-        return f"{expected - len(each.states)} of {expected} resources have no state yet"
+        return f"{_share(expected - len(each.states), expected, 'has', 'have')} no state yet"
     waiting = sum(not _reconciled(state, composition) for state in _states(each))
     if not waiting:
         return None
-    return f"{waiting} of {expected} resources are not {'deleted' if composition.deleting else 'reconciled'}"
+    return f"{_share(waiting, expected)} not {'deleted' if composition.deleting else 'reconciled'}"
 
 
 def unready(each: ResourceSlice) -> str | None:
     """Why the slice is not ready yet, or None."""
     expected = len(each.resources)
     waiting = expected - sum(state.ready is not None for state in _states(each))
-    return f"{waiting} of {expected} resources are not ready" if waiting else None
+    return f"{_share(waiting, expected)} not ready" if waiting else None
 
 
 def correction_pause(times: int) -> timedelta | None:
@@ -118,6 +119,18 @@ def correction_pause(times: int) -> timedelta | None:
         return None
     seconds = 2.0 ** min(times - TOLERATED_CORRECTIONS, 16)
     return min(timedelta(seconds=seconds), LONGEST_CORRECTION_PAUSE)
+
+
+def _undecided(composition: Composition) -> str:
+    current = composition.current
+    if current is None or current.synthesized is None:
+        return "Eno has not synthesized it yet"
+    return "tombstone recovery has not decided yet"
+
+
+def _share(part: int, whole: int, singular: str = "is", plural: str = "are") -> str:
+    """`1 of 1 resource is`, `2 of 3 resources are`: the noun goes with the whole, the verb with the part."""
+    return f"{part} of {counted(whole, 'resource')} {singular if part == 1 else plural}"
 
 
 def _states(each: ResourceSlice) -> tuple[ResourceState, ...]:

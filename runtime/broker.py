@@ -108,8 +108,13 @@ def translated(host: str) -> Iterator[None]:
 
 def unavailable(host: str, error: Exception) -> BrokerUnavailable:
     """The error for a broker that failed, without its credentials."""
+    # A server that answers, only not as asked, needs no start.
+    refused = isinstance(error, redis.ResponseError)
     return BrokerUnavailable(
-        "not available", where=f"Redis {host}", detail=f"{type(error).__name__}: {str(error)[:200]}"
+        "not available",
+        where=f"Redis {host}",
+        hint="" if refused else "start it, or set SEXTON_BROKER_URL",
+        detail=f"{type(error).__name__}: {str(error)[:200]}",
     )
 
 
@@ -122,7 +127,9 @@ def check_broker(settings: Settings) -> list[Finding]:
         with translated(settings.broker_host), connect(settings) as client:
             info = client.info()
     except BrokerUnavailable as error:
-        return [Finding("unreachable", str(error), "start Redis, or correct SEXTON_BROKER_URL")]
+        return [
+            Finding("unreachable", f"{error.summary} ({error.detail})", "start Redis, or correct SEXTON_BROKER_URL")
+        ]
     return findings_in(info, settings.broker_host)
 
 

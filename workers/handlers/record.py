@@ -26,6 +26,7 @@ from eno.inventory.secrets import (
 from eno.inventory.selection import Snapshot
 from eno.objects import Composition
 from eno.tombstones import manifests
+from eno.wording import counted
 from kube.cluster import Json
 from kube.resources import SECRETS
 from runtime.messages import RecordMessage
@@ -102,7 +103,7 @@ class _Recording:
             raise StartOver("the snapshot is not complete", where=f"record {self.composition.title}")
         self._verify(stored, listing, entries, intended)
         self._delete(self._replaced(inventory, _names(stored)))
-        return Outcome(Kind.DONE, f"recorded in {len(stored.chunks)} Secrets")
+        return Outcome(Kind.DONE, f"recorded in {counted(len(stored.chunks), 'Secret')}")
 
     def _history_for_the_successor(self, inventory: Inventory) -> bool:
         """Whether anything is stored that the synthesis which inherits the debt could recover from."""

@@ -14,6 +14,7 @@ from eno.decision import RESYNTHESIS_OWED, Decision, Reason, resynthesis_owed
 from eno.errors import MissingCapability, SextonError, StartOver
 from eno.objects import ACKNOWLEDGE_ANNOTATION
 from eno.packing import Append
+from eno.wording import counted
 from runtime.messages import RecoverMessage
 from workers.attempts import persistently
 from workers.context import Context
@@ -107,7 +108,7 @@ def _report(live: Live, decision: Decision, context: Context) -> None:
 
 def _tell(published: Live, prepared: Prepared, context: Context) -> None:
     decision = prepared.decision
-    buried = f"{len(prepared.debt.buried)} tombstones written. " if prepared.debt.buried else ""
+    buried = f"{counted(len(prepared.debt.buried), 'tombstone')} written. " if prepared.debt.buried else ""
     _announce(published, EventType.NORMAL, decision.reason, f"{buried}{decision.message}".strip(), context)
     if prepared.warning:
         _announce(published, EventType.WARNING, f"{decision.reason}Warning", prepared.warning, context)

@@ -12,7 +12,7 @@ from console import render
 from console.explain import Explanation, explain
 from eno.errors import InventoryTooLarge, Terminal
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES
-from tests.support.factories import NAMESPACE, STAMP, UUID, decided, manifest, synthesis
+from tests.support.factories import NAMESPACE, STAMP, UUID, Json, decided, manifest, synthesis
 from tests.support.hints import Hints
 from tests.support.world import World, gate_message, recover_message
 
@@ -61,10 +61,19 @@ def test_what_is_in_the_way_of_readiness_is_shown() -> None:
     found = explained(a_shop())
     assert found.obstacles == (
         "tombstone recovery has not decided yet",
-        "slice current: 1 of 1 resources have no state yet",
+        "slice current: 1 of 1 resource has no state yet",
         "a slice is missing",
     )
     assert found.resynthesis == "a slice is missing"
+
+
+@pytest.mark.parametrize(
+    "current", [pytest.param(None, id="no synthesis"), pytest.param(synthesis(synthesized=None), id="not finished")]
+)
+def test_what_is_not_synthesized_yet_waits_for_eno(current: Json | None) -> None:
+    world = World()
+    world.add_composition(current=current)
+    assert explained(world).obstacles == ("Eno has not synthesized it yet",)
 
 
 def test_why_it_is_undecided_is_the_reason_of_the_last_attempt() -> None:

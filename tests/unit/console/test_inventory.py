@@ -172,7 +172,17 @@ def test_before_it_was_ready_it_owes_no_snapshot(world: World, fields: dict[str,
         world.add_composition("former", synthesizer="another", current={})
     found = verify(world.composition(), world.context)
     assert found.ok
+    assert found.verdict == ("nothing usable stored yet" if fields else "nothing stored yet")
     assert choice in found.choice
+
+
+def test_nothing_stored_yet_is_not_called_reliable(world: World, run: Run) -> None:
+    world.add_composition(current=synthesis())
+    code, out, err = run("verify")
+    assert (code, "nothing stored yet" in out, "reliable" in out, err) == (0, True, False, "")
+    code, out, _ = run("verify", "--output", "json")
+    (document,) = json.loads(out)["compositions"]
+    assert (code, document["ok"], document["verdict"]) == (0, True, "nothing stored yet")
 
 
 def test_history_of_another_name_is_named_with_the_reason(world: World) -> None:
@@ -265,6 +275,21 @@ def test_list_shows_every_snapshot_with_its_state(world: World, run: Run) -> Non
     assert [each["secret"] for each in document["unusable"]] == [three["metadata"]["name"]]
     code, out, _ = run("list", "--namespace", "other")
     assert (code, "other/shop" in out, "apps/shop" in out) == (0, True, False)
+
+
+def test_the_list_fits_eighty_columns_on_one_line_a_snapshot(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    uuid = "0b4b9f7e-1111-4222-8333-444455556666"
+    (one,) = world.remember([entry()], namespace="platform", uuid=uuid)
+    notes = {"metadata": {"annotations": {UNCLAIMED_SINCE_ANNOTATION: "2026-02-20T00:00:00Z"}}}
+    world.down.merge_patch(SECRETS, KUBE_SYSTEM, one["metadata"]["name"], notes)
+    _, out, _ = run("list")
+    header, _, row = (line.split() for line in out.splitlines() if line.strip())
+    assert header == ["COMPOSITION", "SYNTHESIZER", "SYNTHESIS", "AGE", "UNCLAIMED", "STATE"]
+    assert (row[0], row[2], row[-2:]) == ("platform/shop", "0b4b9f7e", ["9d", "complete"])
+    assert json.loads(run("list", "--output", "json")[1])["snapshots"][0]["synthesis"] == uuid
 
 
 def test_list_never_reads_what_is_listed_inside(world: World) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
+from console import entry
 from console.main import main
 
 NO_SERVER = """
@@ -43,18 +47,48 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
 
 
 def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["version"]) == 0
-    assert capsys.readouterr().out.strip() == version("sexton")
+    for words in (["version"], ["--version"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out.strip() == version("sexton")
     assert main(["version", "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"version": version("sexton")}
+
+
+@pytest.mark.parametrize("words", [[], ["inventory"]], ids=["sexton", "sexton inventory"])
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert main(words) == 2
+
+    printed = capsys.readouterr()
+    assert " ".join(["Usage: sexton", *words, "[OPTIONS] COMMAND"]) in printed.out
+    assert printed.err == ""
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_during_a_command_is_one_line_and_exit_code_130(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unreachable: str
+) -> None:
+    monkeypatch.setattr("console.main.collect", _interrupt)
+    assert main(["--kubeconfig", unreachable, "status", "-A"]) == 130
+    assert capsys.readouterr() == ("", "sexton: interrupted\n")
+
+
+def test_ctrl_c_during_the_imports_is_one_line_and_exit_code_130(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "console.main")
+    monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=_interrupt)])
+    assert entry.main() == 130
+    assert capsys.readouterr() == ("", "sexton: interrupted\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param([], "Missing command", id="no command"),
         pytest.param(["bury"], "No such command 'bury'", id="an unknown command"),
-        pytest.param(["plan"], "Missing argument", id="no argument"),
+        pytest.param(["plan"], "Missing argument 'NAMESPACE/NAME'; see sexton plan --help", id="no argument"),
         pytest.param(["version", "--output", "xml"], "'xml' is not one of", id="an unknown output"),
         pytest.param(["status", "--what"], "No such option", id="an unknown option"),
         pytest.param(["plan", "shop"], "'shop' is not a composition; write namespace/name", id="no namespace"),

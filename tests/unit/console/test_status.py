@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from console import render
-from console.status import Queues, Report, decision, rows
+from console.status import Queues, Report, decision, rows, scope_title
 from eno.errors import BrokerUnavailable
 from eno.objects import Composition
+from eno.scope import Scope
 from runtime.dispatch import ParkedKey
 from runtime.messages import TaskName
 from tests.support.factories import NOW, composition, decided, synthesis
@@ -73,8 +74,20 @@ def test_the_table_fits_eighty_columns_and_names_the_essentials() -> None:
         assert expected in text
 
 
-def test_without_compositions_it_says_so() -> None:
-    assert "No compositions in scope." in printed(Report((), Queues({})))
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        pytest.param(Scope(composition_namespace="nope"), "No compositions in namespace nope.", id="one namespace"),
+        pytest.param(Scope(composition_namespace=""), "No compositions in all namespaces.", id="all namespaces"),
+        pytest.param(
+            Scope(composition_namespace="nope", label_selector="team=a"),
+            "No compositions in namespace nope with labels team=a.",
+            id="labels",
+        ),
+    ],
+)
+def test_without_compositions_it_says_where_it_looked(scope: Scope, said: str) -> None:
+    assert said in printed(Report((), Queues({}), scope_title(scope)))
 
 
 def test_an_unreachable_redis_is_part_of_the_document() -> None:

@@ -213,13 +213,13 @@ def test_a_composition_without_a_synthesis_has_no_verdict() -> None:
         pytest.param(
             a_composition(),
             [a_slice(state(), state(reconciled=False, ready=None)), a_slice(state(ready=None))],
-            ["slice a: 1 of 2 resources are not reconciled", "slice a: 1 of 1 resources are not ready"],
+            ["slice a: 1 of 2 resources is not reconciled", "slice a: 1 of 1 resource is not ready"],
             id="unfinished resources",
         ),
         pytest.param(
             a_composition(deleting=True),
             [a_slice(state()), Hole.MISSING],
-            ["slice a: 1 of 1 resources are not deleted"],
+            ["slice a: 1 of 1 resource is not deleted"],
             id="deleting, holes do not matter",
         ),
         pytest.param(a_composition(), [Hole.MISSING], ["a slice is missing"], id="a hole"),

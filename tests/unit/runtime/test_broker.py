@@ -29,6 +29,13 @@ def test_a_refused_connection_names_the_host_and_no_password() -> None:
         client.ping()
     assert "127.0.0.1:1/0" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+    assert caught.value.hint == "start it, or set SEXTON_BROKER_URL"
+
+
+def test_a_refused_command_is_no_reason_to_start_the_server() -> None:
+    with pytest.raises(BrokerUnavailable) as caught, translated("host:1/0"):
+        raise redis.ResponseError("OOM command not allowed")
+    assert caught.value.hint == ""
 
 
 def test_an_unreachable_broker_is_a_finding() -> None:

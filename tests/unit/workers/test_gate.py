@@ -361,7 +361,7 @@ def test_an_empty_synthesis_becomes_ready_at_its_reconciled_time_one_pass_later(
 def test_appended_tombstones_are_not_overlooked_while_the_status_array_is_short() -> None:
     world = World()
     holding(world, DONE, resources=2, current=DECIDED)
-    assert run(world) == Outcome(Kind.UNCHANGED, "slice a: 1 of 2 resources have no state yet")
+    assert run(world) == Outcome(Kind.UNCHANGED, "slice a: 1 of 2 resources has no state yet")
     assert readiness(world) == (None, None)
     states = [DONE, {"reconciled": True, "ready": LATE, "deleted": True}]
     world.up.merge_patch(RESOURCE_SLICES, NAMESPACE, "a", {"status": {"resources": states}}, subresource="status")

@@ -97,7 +97,7 @@ def replace(world: World, secret: Json, **changes: Any) -> None:
 def test_what_a_ready_synthesis_owns_is_remembered() -> None:
     world = World()
     ready(world)
-    assert run(world) == Outcome(Kind.DONE, "recorded in 1 Secrets")
+    assert run(world) == Outcome(Kind.DONE, "recorded in 1 Secret")
     assert stored(world) == {UUID: ["a", "b"]}
 
 
