@@ -25,7 +25,7 @@ from eno.errors import (
 from eno.inventory.entries import Entry
 from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RESOURCE_SLICES, SECRETS
 from tests.support.factories import NAMESPACE, UUID, Json, decided, entry, manifest, patch_manifest, synthesis
-from tests.support.tap import Call, Tap
+from tests.support.tap import Call, Tap, fail, once
 from tests.support.world import World, recover_message
 from workers.handlers.recover import recover
 from workers.outcome import Kind, Outcome
@@ -44,30 +44,6 @@ def lost_history(world: World, *, slices: int = 1, owned: tuple[str, ...] = ("ke
 
 def run(world: World, uuid: str = UUID, name: str = "shop") -> Outcome:
     return recover(recover_message(world.composition(name), uuid), world.context)
-
-
-def fail(error: SextonError, *, on: str, times: int = 1) -> Callable[[Call], None]:
-    """A hook that answers the first calls of one kind with an error."""
-    left = [times]
-
-    def hook(call: Call) -> None:
-        if str(call) == on and left[0] > 0:
-            left[0] -= 1
-            raise error
-
-    return hook
-
-
-def once(action: Callable[[], None], *, on: str) -> Callable[[Call], None]:
-    """A hook that lets something else happen around the first call of one kind."""
-    done: list[bool] = []
-
-    def hook(call: Call) -> None:
-        if str(call) == on and not done:
-            done.append(True)
-            action()
-
-    return hook
 
 
 def test_a_recreated_composition_gets_its_tombstones_back() -> None:
