@@ -43,18 +43,28 @@ class Named(Protocol):
     """What a message says about its composition."""
 
     @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
     def uid(self) -> str: ...
 
     @property
     def synthesis_uuid(self) -> str: ...
 
 
-def identity_stop(live: Live | None, message: Named) -> Outcome | None:
-    """Why the object is no longer the one the message names, or None."""
+def read_named(cluster: Cluster, message: Named) -> Live | Outcome:
+    """The composition as it is now, or why it is no longer the one that the message names.
+
+    Raises ApiError, MalformedObject.
+    """
+    live = read(cluster, message.namespace, message.name)
     if live is None:
         return Outcome(Kind.SUPERSEDED, "gone")
     why = superseded(live.composition, message.uid, message.synthesis_uuid)
-    return Outcome(Kind.SUPERSEDED, why) if why else None
+    return Outcome(Kind.SUPERSEDED, why) if why else live
 
 
 def recovery_stop(live: Live, scope: Scope) -> Outcome | None:

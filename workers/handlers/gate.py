@@ -26,7 +26,7 @@ from runtime.messages import GateMessage
 from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
-from workers.freshness import Live, identity_stop, read
+from workers.freshness import Live, read_named
 from workers.outcome import Kind, Outcome
 from workers.publishing import publish, publish_readiness, request_resynthesis
 from workers.reading import read_states
@@ -44,10 +44,9 @@ def gate(message: GateMessage, context: Context) -> Outcome:
 
 
 def _attempt(message: GateMessage, context: Context) -> Outcome:
-    live = read(context.upstream, message.namespace, message.name)
-    stop = identity_stop(live, message)
-    if live is None or stop is not None:
-        return stop or Outcome(Kind.SUPERSEDED, "gone")
+    live = read_named(context.upstream, message)
+    if isinstance(live, Outcome):
+        return live
     composition, scope = live.composition, context.settings.scope
     outside = scope.outside_watch(composition)
     if outside:

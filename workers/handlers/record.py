@@ -33,7 +33,7 @@ from runtime.messages import RecordMessage
 from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
-from workers.freshness import Live, identity_stop, read, record_stop
+from workers.freshness import Live, read, read_named, record_stop
 from workers.inventories import delete_secret, list_metadata
 from workers.outcome import Kind, Outcome
 from workers.reading import list_inventory, read_slices
@@ -61,10 +61,9 @@ def _attempt(message: RecordMessage, context: Context) -> Outcome:
 
 def _fresh(message: RecordMessage, context: Context) -> Live | Outcome:
     """The composition as it is now, if it still calls for this record."""
-    live = read(context.upstream, message.namespace, message.name)
-    stop = identity_stop(live, message)
-    if live is None or stop is not None:
-        return stop or Outcome(Kind.SUPERSEDED, "gone")
+    live = read_named(context.upstream, message)
+    if isinstance(live, Outcome):
+        return live
     return record_stop(live, context.settings.scope) or live
 
 

@@ -19,7 +19,7 @@ from runtime.messages import RecoverMessage
 from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
-from workers.freshness import Live, identity_stop, read, recovery_stop
+from workers.freshness import Live, read_named, recovery_stop
 from workers.outcome import Kind, Outcome
 from workers.publishing import publish, request_resynthesis
 from workers.recovery import Prepared, prepare
@@ -40,10 +40,9 @@ def recover(message: RecoverMessage, context: Context) -> Outcome:
 
 
 def _attempt(message: RecoverMessage, context: Context) -> Outcome:
-    live = read(context.upstream, message.namespace, message.name)
-    stop = identity_stop(live, message)
-    if live is None or stop is not None:
-        return stop or Outcome(Kind.SUPERSEDED, "gone")
+    live = read_named(context.upstream, message)
+    if isinstance(live, Outcome):
+        return live
     outside = context.settings.scope.outside_recovery(live.composition)
     if outside is None and resynthesis_owed(live.composition):
         return _resynthesize(message, context)
@@ -87,10 +86,9 @@ def _carry_out(prepared: Prepared, message: RecoverMessage, context: Context) ->
 
 def _fresh(message: RecoverMessage, context: Context) -> Live | Outcome:
     """The composition as it is now, if everything that called for this recovery still holds."""
-    live = read(context.upstream, message.namespace, message.name)
-    stop = identity_stop(live, message)
-    if live is None or stop is not None:
-        return stop or Outcome(Kind.SUPERSEDED, "gone")
+    live = read_named(context.upstream, message)
+    if isinstance(live, Outcome):
+        return live
     stop = recovery_stop(live, context.settings.scope)
     return Outcome(Kind.SUPERSEDED, stop.reason) if stop else live
 
@@ -133,8 +131,8 @@ def _hold_mass_burial(prepared: Prepared, context: Context) -> Outcome | None:
 
 def _resynthesize(message: RecoverMessage, context: Context) -> Outcome:
     """Ask for the resynthesis that the published decision announces, unless somebody has, or nobody may."""
-    live = read(context.upstream, message.namespace, message.name)
-    if live is None or identity_stop(live, message) is not None or not resynthesis_owed(live.composition):
+    live = read_named(context.upstream, message)
+    if isinstance(live, Outcome) or not resynthesis_owed(live.composition):
         return Outcome(Kind.DONE, "decided; no resynthesis to request")
     request_resynthesis(context.upstream, live)
     return Outcome(Kind.DONE, "resynthesis requested")
