@@ -23,6 +23,7 @@ from devcluster.audit import Entry, read_entries
 from devcluster.requests import BODY_LIMIT
 from devcluster.server import Server
 from devcluster.store import Store
+from tests.support.waiting import until
 
 ENO = "/apis/eno.azure.io/v1/namespaces/default"
 COMPOSITIONS = f"{ENO}/compositions"
@@ -107,10 +108,7 @@ def config_map(name: str, **members: Any) -> dict[str, Any]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.01)
+    until(condition, "what is waited for", seconds=SECONDS)
 
 
 def read_events(response: http.client.HTTPResponse, count: int) -> list[dict[str, Any]]:

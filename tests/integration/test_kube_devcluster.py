@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,15 +20,9 @@ from kube.config import load_connection
 from kube.http import HttpCluster
 from kube.reflector import Reflector
 from kube.resources import COMPOSITIONS, SECRETS
+from tests.support.waiting import until
 
 METADATA = Query(SECRETS, "default", metadata_only=True)
-
-
-def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -162,11 +155,11 @@ def following(client: HttpCluster, sink: Names, *, relist_interval: float = 600.
 def test_a_reflector_follows_additions_and_deletions(client: HttpCluster, kubeconfig: Path) -> None:
     sink = Names()
     with following(client, sink) as reflector, client_of(kubeconfig) as writer:
-        until(lambda: reflector.synced)
+        until(lambda: reflector.synced, "the reflector is synced")
         created = writer.create(SECRETS, "default", secret("followed"))
-        until(lambda: "followed" in sink.names)
+        until(lambda: "followed" in sink.names, "the addition is seen")
         writer.delete(SECRETS, "default", "followed", uid=created["metadata"]["uid"])
-        until(lambda: "followed" not in sink.names)
+        until(lambda: "followed" not in sink.names, "the deletion is seen")
 
 
 def test_a_full_list_repairs_what_a_restored_server_no_longer_tells(tmp_path: Path) -> None:
@@ -178,9 +171,9 @@ def test_a_full_list_repairs_what_a_restored_server_no_longer_tells(tmp_path: Pa
                 writer.create(SECRETS, "default", secret(f"lost-{index}"))
             client = HttpCluster(load_connection(str(path)), user_agent="sexton/test")
             reflector = reflecting.enter_context(following(client, sink, relist_interval=2.0))
-            until(lambda: len(sink.names) == 3)
-        until(lambda: reflector.stats.last_error is not None)
+            until(lambda: len(sink.names) == 3, "all three are seen")
+        until(lambda: reflector.stats.last_error is not None, "the outage is seen")
         assert len(sink.names) == 3
         with devcluster(path, port=port), client_of(path) as writer:
             writer.create(SECRETS, "default", secret("new"))
-            until(lambda: sink.names == {"new"})
+            until(lambda: sink.names == {"new"}, "the new history is seen")

@@ -32,7 +32,8 @@ from runtime.messages import Message, RecoverMessage, TaskName
 from runtime.settings import Settings
 from tests.support.factories import NAMESPACE, composition_json, synthesis
 from tests.support.redis import running_redis
-from tests.support.worker import Worker, running_worker, wait_until
+from tests.support.waiting import until
+from tests.support.worker import Worker, running_worker
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks into processes through /proc")
 
@@ -141,14 +142,14 @@ def test_a_message_makes_a_worker_recover(queue: Queue, worker: Worker, kubeconf
     uid = add_composition(kubeconfig, "shop")["metadata"]["uid"]
     message = queue.message("shop", uid=uid)
     assert queue.dispatcher.enqueue(message) == Enqueued()
-    wait_until(lambda: worker.lines("task-ended"), "the task ended")
+    until(lambda: worker.lines("task-ended"), "the task ended")
     (line,) = worker.lines("task-ended")
     assert (line["composition"], line["outcome"]) == (f"{NAMESPACE}/shop", "done")
     client = HttpCluster(load_connection(str(kubeconfig)), user_agent="sexton/test")
     status = client.get(COMPOSITIONS, NAMESPACE, "shop")["status"]["currentSynthesis"]
     client.close()
     assert status["tombstoneRecoveryStatus"]["reason"] == "NotNeeded"
-    wait_until(lambda: queue.drained, "the message was acknowledged")
+    until(lambda: queue.drained, "the message was acknowledged")
     assert queue.dispatcher.enqueue(message) == Enqueued()
 
 
@@ -198,8 +199,8 @@ def test_no_message_ends_a_worker_or_leaves_a_trace(queue: Queue, worker: Worker
     last = queue.message("after-the-forged")
     queue.dispatcher.enqueue(last)
     ended = f"{NAMESPACE}/after-the-forged"
-    wait_until(lambda: any(line["composition"] == ended for line in worker.lines("task-ended")), "a task after them")
-    wait_until(lambda: queue.drained, "all were acknowledged")
+    until(lambda: any(line["composition"] == ended for line in worker.lines("task-ended")), "a task after them")
+    until(lambda: queue.drained, "all were acknowledged")
     assert worker.process.poll() is None
     assert "Traceback" not in worker.log.read_text(encoding="utf-8")
     assert [line for line in worker.lines("task-ended") if line["composition"].startswith("kube-system/")] != []
@@ -210,8 +211,8 @@ def test_a_task_of_another_version_is_dropped_with_one_line(queue: Queue, worker
     envelope = queue.envelope(message)
     envelope["headers"]["task"] = "sexton.newer"
     queue.put(envelope)
-    wait_until(lambda: any("sexton.newer" in line["message"] for line in worker.lines("task-unknown")), "it was seen")
-    wait_until(lambda: queue.drained, "it was acknowledged")
+    until(lambda: any("sexton.newer" in line["message"] for line in worker.lines("task-unknown")), "it was seen")
+    until(lambda: queue.drained, "it was acknowledged")
     assert queue.dispatcher.enqueue(message) == Enqueued()
 
 
@@ -223,7 +224,7 @@ def test_clients_are_made_after_the_fork(tmp_path: Path, queue: Queue) -> None:
     with running_worker(tmp_path, settings) as worker:
         assert connections(queue, "forking-hints") == []
         forking.dispatcher.enqueue(queue.message("forked"))
-        wait_until(lambda: worker.lines("task-ended"), "a task ended")
+        until(lambda: worker.lines("task-ended"), "a task ended")
         (child,) = worker.children()
         made = {socket_at(port) for port in connections(queue, "forking-hints")} & open_sockets(child)
         assert made != set()
@@ -270,8 +271,8 @@ def test_a_worker_comes_back_to_a_redis_that_was_killed(tmp_path: Path, kubeconf
                 queue.dispatcher.enqueue(queue.message("shop"))
             with running_redis(tmp_path, port=first.port):
                 queue.dispatcher.enqueue(queue.message("shop"))
-                wait_until(lambda: worker.lines("task-ended"), "it consumes again", seconds=40)
-                wait_until(lambda: queue.drained, "its message was acknowledged")
+                until(lambda: worker.lines("task-ended"), "it consumes again", seconds=40)
+                until(lambda: queue.drained, "its message was acknowledged")
                 assert worker.stop() == 0
         queue.close()
 
@@ -288,10 +289,10 @@ def test_a_message_that_kills_its_worker_every_time_is_parked(tmp_path: Path) ->
         with running_worker(tmp_path, settings) as worker:
             queue.dispatcher.enqueue(queue.message("killer"))
             for attempt in (1, 2):
-                wait_until(lambda: queue.dispatcher.describe(key).attempts == attempt, f"start {attempt}")  # noqa: B023
+                until(lambda: queue.dispatcher.describe(key).attempts == attempt, f"start {attempt}")  # noqa: B023
                 os.kill(worker.children()[0], signal.SIGKILL)
-            wait_until(lambda: worker.lines("task-ended"), "it was refused")
-            wait_until(lambda: queue.drained, "its message was acknowledged")
+            until(lambda: worker.lines("task-ended"), "it was refused")
+            until(lambda: queue.drained, "its message was acknowledged")
         assert isinstance(queue.dispatcher.enqueue(queue.message("killer")), Parked)
         (parked,) = queue.dispatcher.parked()
         assert (parked.key, parked.reason) == (key, "attempts")
@@ -302,4 +303,4 @@ def test_a_flushed_redis_takes_new_messages(queue: Queue, worker: Worker) -> Non
     queue.client.flushall()
     assert queue.dispatcher.enqueue(queue.message("after-the-flush")) == Enqueued()
     ended = f"{NAMESPACE}/after-the-flush"
-    wait_until(lambda: any(line["composition"] == ended for line in worker.lines("task-ended")), "it was executed")
+    until(lambda: any(line["composition"] == ended for line in worker.lines("task-ended")), "it was executed")

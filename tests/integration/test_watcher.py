@@ -43,6 +43,7 @@ from tests.support.factories import (
     synthesis,
 )
 from tests.support.redis import running_redis
+from tests.support.waiting import until
 
 DEADLINE = 20.0
 NAMESPACE = "prod"
@@ -52,12 +53,7 @@ RESYNC = 1
 
 def eventually(condition: Callable[[], Any], what: str) -> Any:
     """What the condition returned when it first held."""
-    deadline = time.monotonic() + DEADLINE
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {DEADLINE:.0f} s: {what}")
+    return until(condition, what, seconds=DEADLINE)
 
 
 class Running:

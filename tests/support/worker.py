@@ -7,25 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runtime.settings import Settings, variable
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
-
-
-def wait_until(condition: Callable[[], object], what: str, *, seconds: float = 20.0) -> None:
-    """Poll until the condition holds. Fails, naming `what`, when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.02)
 
 
 @dataclass
@@ -69,7 +61,7 @@ def running_worker(directory: Path, settings: Settings, *, concurrency: int = 1)
         process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
     worker = Worker(process, log)
     try:
-        wait_until(lambda: worker.ready or process.poll() is not None, "worker ready", seconds=START_SECONDS)
+        until(lambda: worker.ready or process.poll() is not None, "worker ready", seconds=START_SECONDS)
         assert process.poll() is None, log.read_text(encoding="utf-8")
         yield worker
     finally:
