@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import urllib3
 from urllib3.util import make_headers, parse_url
@@ -32,6 +32,12 @@ from kube.streams import events
 
 CONNECTIONS = 10
 """Idle connections that are kept: more than a process has threads."""
+
+Observe: TypeAlias = Callable[[str, str, int | None, float], None]
+"""Is told of a request: verb, plural of the resource, status (None: no answer), seconds until the answer's head.
+
+A request that is sent again is told of again; waiting for a rate limit does not count.
+"""
 
 _CHUNK = 65536
 
@@ -60,7 +66,7 @@ class HttpCluster:
     - a GET once when a kept-alive connection turned out to be closed before a byte of the answer came;
     - a write never otherwise: without an answer nobody knows whether it was carried out.
 
-    `clock` (monotonic seconds) and `sleep` serve the rate limits.
+    `observe` is told of each request that was sent. `clock` (monotonic seconds) and `sleep` serve the rate limits.
     """
 
     def __init__(
@@ -70,6 +76,7 @@ class HttpCluster:
         user_agent: str,
         timeouts: Timeouts | None = None,
         limits: RateLimits | None = None,
+        observe: Observe | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -78,6 +85,8 @@ class HttpCluster:
         self._pool = _pool(connection)
         self._user_agent = user_agent
         self._timeouts = timeouts or Timeouts()
+        self._observe = observe or (lambda *_: None)
+        self._clock = clock
         self._calls = TokenBucket(limits.requests_per_second, limits.burst, clock=clock, sleep=sleep)
         self._slice_writes = TokenBucket(limits.slice_writes_per_second, 1, clock=clock, sleep=sleep)
         self._lock = threading.Lock()
@@ -187,19 +196,28 @@ class HttpCluster:
     def _attempt(self, request: Request, read_timeout: float) -> urllib3.BaseHTTPResponse:
         headers = {**request.headers, "User-Agent": self._user_agent, **self._authorization(request)}
         self._throttle(request)
-        with translated(request.operation):
-            response = self._pool.request(
-                request.method,
-                self._connection.server + request.target,
-                body=request.body,
-                headers=headers,
-                timeout=urllib3.Timeout(connect=self._timeouts.connect, read=read_timeout),
-                retries=False,  # and with that no redirects either
-                preload_content=False,
-            )
+        response = self._answered(request, headers, read_timeout)
         if 200 <= response.status < 300:
             return response
         raise _refusal(request, response)
+
+    def _answered(self, request: Request, headers: Mapping[str, str], read_timeout: float) -> urllib3.BaseHTTPResponse:
+        started, status = self._clock(), None
+        try:
+            with translated(request.operation):
+                response = self._pool.request(
+                    request.method,
+                    self._connection.server + request.target,
+                    body=request.body,
+                    headers=headers,
+                    timeout=urllib3.Timeout(connect=self._timeouts.connect, read=read_timeout),
+                    retries=False,  # and with that no redirects either
+                    preload_content=False,
+                )
+            status = response.status
+            return response
+        finally:
+            self._observe(request.verb, request.resource.plural, status, self._clock() - started)
 
     def _throttle(self, request: Request) -> None:
         if request.resource == RESOURCE_SLICES and request.method != "GET":

@@ -43,6 +43,11 @@ class Request:
     kind: str = ""
 
     @property
+    def verb(self) -> str:
+        """What RBAC calls it: `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`."""
+        return self.operation.partition(" ")[0]
+
+    @property
     def target(self) -> str:
         """Path and query, as in the request line."""
         return f"{self.path}?{self.query}" if self.query else self.path

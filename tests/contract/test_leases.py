@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from eno.errors import NotFound, Retryable
 from kube.cluster import Json
+from kube.election import Timing
+from kube.lease import Candidate
 from kube.resources import LEASES
-from tests.contract.refusals import BAD_REQUEST, CONFLICT, INVALID
+from tests.contract.refusals import ALREADY_EXISTS, BAD_REQUEST, CONFLICT, INVALID
 from tests.contract.space import Space
 
 LEASE: Json = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}
@@ -62,3 +67,55 @@ def test_a_lease_may_have_no_holder(space: Space) -> None:
     assert space.create(LEASES, {"metadata": {"name": "b"}, "spec": {"holderIdentity": ""}})["spec"] == {
         "holderIdentity": ""
     }
+
+
+def test_of_two_that_make_a_lease_one_is_told_that_it_exists(space: Space) -> None:
+    space.create(LEASES, LEASE)
+    assert space.refused(lambda h: h.create(LEASES, LEASE)).summary == ALREADY_EXISTS
+
+
+def test_a_renewal_does_not_bring_back_a_lease_that_was_deleted(space: Space) -> None:
+    held = space.create(LEASES, LEASE)
+    space.delete(LEASES)
+    refused = space.refused(lambda h: h.update(LEASES, held))
+    assert isinstance(refused.error, Retryable)
+
+
+def test_a_renewal_does_not_meet_another_lease_of_the_same_name(space: Space) -> None:
+    held = space.create(LEASES, LEASE)
+    space.delete(LEASES)
+    space.create(LEASES, LEASE)
+    assert space.refused(lambda h: h.update(LEASES, held)).summary == CONFLICT
+
+
+def test_a_lease_is_not_made_where_there_is_no_namespace(space: Space) -> None:
+    nowhere = replace(space, namespace=f"{space.namespace}-nowhere")
+    with pytest.raises(NotFound):
+        nowhere.get(LEASES)
+    with pytest.raises(NotFound):
+        nowhere.create(LEASES, LEASE)
+
+
+def test_candidates_take_turns(space: Space) -> None:
+    timing = Timing(2.0, 1.5, 1.0)
+    now = [0.0]
+
+    def candidate(name: str) -> Candidate:
+        return Candidate(space.cluster, space.namespace, "a", timing, identity=name, clock=lambda: now[0])
+
+    space.written.add(LEASES)
+    first, second, third = (candidate(name) for name in ("first", "second", "third"))
+    for each in (first, second, third, first):
+        each.round()
+    assert [each.leads for each in (first, second, third)] == [True, False, False]
+    first.release()
+    second.round()
+    assert [each.leads for each in (first, second)] == [False, True]
+    third.round()
+    now[0] += 2
+    third.round()
+    assert [each.leads for each in (second, third)] == [False, True]
+    with pytest.raises(Retryable, match="no longer leading"):
+        second.round()
+    spec = space.get(LEASES)["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("third", 2, 2)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kube.cluster import Json
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 """Seconds that anything may take before the proxy gives up."""
+
+_VERSION = re.compile(rb'("resourceVersion":\s*)"(\d+)"')
 
 
 class Fault(Protocol):
@@ -108,15 +113,95 @@ class Cut:
 
 @dataclass(frozen=True)
 class Insert:
-    """A stream that tells one more thing after so many lines, and ends in good order."""
+    """A stream that tells one more thing after so many lines, and ends in good order unless it `goes_on`."""
 
     event: Json
+    after: int = 0
+    goes_on: bool = False
+
+    def play(self, exchange: Exchange) -> None:
+        response = exchange.forward()
+        exchange.relay(response, lines=self.after)
+        exchange.send(json.dumps(self.event).encode() + b"\n")
+        if self.goes_on:
+            exchange.pass_on(response)
+        else:
+            exchange.end()
+
+
+@dataclass(frozen=True)
+class End:
+    """A stream that ends in good order after so many lines, before its time."""
+
     after: int = 0
 
     def play(self, exchange: Exchange) -> None:
         exchange.relay(exchange.forward(), lines=self.after)
-        exchange.send(json.dumps(self.event).encode() + b"\n")
         exchange.end()
+
+
+@dataclass(frozen=True)
+class Split:
+    """A stream in chunks of so many bytes, which end inside of events and of UTF-8 sequences."""
+
+    size: int = 1
+
+    def play(self, exchange: Exchange) -> None:
+        response = exchange.forward()
+        exchange.begin(response)
+        while line := response.readline():
+            for start in range(0, len(line), self.size):
+                exchange.send(line[start : start + self.size])
+        exchange.end()
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """An answer of which only the first half comes, although all of it was announced."""
+
+    def play(self, exchange: Exchange) -> None:
+        response = exchange.forward()
+        body = response.read()
+        exchange.reply(response.status, dict(response.getheaders()), body[: len(body) // 2], length=len(body))
+        exchange.hang_up()
+
+
+@dataclass(frozen=True)
+class Paged:
+    """A list in pages of so many objects, whatever the client asked for."""
+
+    limit: int = 1
+
+    def play(self, exchange: Exchange) -> None:
+        exchange.target = re.sub(r"\blimit=\d+", f"limit={self.limit}", exchange.target)
+        exchange.relay(exchange.forward())
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Reads from a server whose versions are higher by so much.
+
+    When the rule ends, versions go backwards, as after the restore of an older backup.
+    """
+
+    by: int
+
+    def play(self, exchange: Exchange) -> None:
+        exchange.target = re.sub(r"\bresourceVersion=(\d+)", self._behind, exchange.target)
+        response = exchange.forward()
+        if response.length is not None:
+            exchange.reply(response.status, dict(response.getheaders()), self._raised(response.read()))
+            return
+        exchange.begin(response)
+        while line := response.readline():
+            exchange.send(self._raised(line))
+        exchange.end()
+
+    def _behind(self, version: re.Match[str]) -> str:
+        return f"resourceVersion={int(version[1]) - self.by}"
+
+    def _raised(self, body: bytes) -> bytes:
+        return _VERSION.sub(lambda found: b'%b"%d"' % (found[1], int(found[2]) + self.by), body)
 
 
 @dataclass
@@ -142,6 +227,16 @@ def throttled(seconds: int) -> Answer:
     """429 with `Retry-After`, as from API priority and fairness."""
     body = status(429, "TooManyRequests", "too many requests, please try again later", retryAfterSeconds=seconds)
     return Answer(429, body, {"retry-after": str(seconds)})
+
+
+def throttled_until(instant: datetime) -> Answer:
+    """429 with a date in `Retry-After`, as from a proxy that knows nothing of Status objects."""
+    return Answer(429, b"<html>", {"retry-after": format_datetime(instant, usegmt=True)})
+
+
+def unavailable(code: int = 500) -> Answer:
+    """An error of the server's own."""
+    return Answer(code, status(code, "InternalError", "etcdserver: request timed out"))
 
 
 def expired() -> Answer:

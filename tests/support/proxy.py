@@ -7,9 +7,9 @@ Rules single requests out and say what becomes of them:
         proxy.rule(request("PATCH", r"/secrets/"), Drop(carried_out=True), times=1)
         proxy.rule(request(watch=True), Silence(after=2))
 
-The latest rule that matches counts; `times` is how often it does before it is used up. What matches none is passed
-on. Everything that came in is in `Proxy.seen`, in order. The proxy speaks plain HTTP on 127.0.0.1 and adds the
-credentials of its connection, unless the client sends its own.
+The latest rule that matches counts; `times` is how often it does before it is used up, `Rule.played` what it was
+applied to. What matches none is passed on. Everything that came in is in `Proxy.seen`, in order. The proxy speaks
+plain HTTP on 127.0.0.1 and adds the credentials of its connection, unless the client sends its own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import http.client
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -35,16 +36,22 @@ _HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"
 
 @dataclass(frozen=True)
 class Seen:
-    """A request as it came in. `query` holds the last value of each parameter."""
+    """A request as it came in, `at` monotonic seconds. `query` holds the last value of each parameter."""
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
+    at: float = 0.0
 
     @property
     def watch(self) -> bool:
         """Whether the answer is a stream."""
         return self.query.get("watch") in ("1", "true")
+
+    @property
+    def first_page(self) -> bool:
+        """Whether a list begins with it, of more than one object."""
+        return self.query.get("limit", "1") != "1" and "continue" not in self.query
 
 
 Match: TypeAlias = Callable[[Seen], bool]
@@ -65,10 +72,13 @@ def request(method: str = "", path: str = "", *, watch: bool | None = None, **qu
 
 
 @dataclass
-class _Rule:
+class Rule:
+    """What becomes of the requests that match; `left` is how often it still will, None: always."""
+
     match: Match
     fault: Fault
     left: int | None
+    played: list[Seen] = field(default_factory=list)
 
 
 class Proxy:
@@ -78,7 +88,7 @@ class Proxy:
         self.connection = connection
         self.seen: list[Seen] = []
         self.closing = threading.Event()
-        self._rules: list[_Rule] = []
+        self._rules: list[Rule] = []
         self._lock = threading.Lock()
         self._upstream: set[http.client.HTTPConnection] = set()
         self._http = _Listener(("127.0.0.1", 0), _Handler)
@@ -96,9 +106,7 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
-        with self._lock:
-            for upstream in self._upstream:
-                _shut(upstream.sock)
+        self.end_streams()
         self._http.shutdown()
         self._http.close_clients()
         self._http.server_close()
@@ -109,15 +117,23 @@ class Proxy:
         write_kubeconfig(path, self.url)
         return path
 
-    def rule(self, match: Match, fault: Fault, *, times: int | None = None) -> None:
+    def rule(self, match: Match, fault: Fault, *, times: int | None = None) -> Rule:
         """From now on `fault` becomes of what matches; for ever, or so many times."""
+        rule = Rule(match, fault, times)
         with self._lock:
-            self._rules.append(_Rule(match, fault, times))
+            self._rules.append(rule)
+        return rule
 
     def heal(self) -> None:
         """Forget all rules."""
         with self._lock:
             self._rules.clear()
+
+    def end_streams(self) -> None:
+        """End every stream that is being passed on, in good order and before its time."""
+        with self._lock:
+            for upstream in self._upstream:
+                _shut(upstream.sock)
 
     def fault_for(self, seen: Seen) -> Fault:
         """What becomes of this request, which is remembered."""
@@ -126,6 +142,7 @@ class Proxy:
             for rule in reversed(self._rules):
                 if rule.left != 0 and rule.match(seen):
                     rule.left = rule.left if rule.left is None else rule.left - 1
+                    rule.played.append(seen)
                     return rule.fault
         return Pass()
 
@@ -172,7 +189,15 @@ class Exchange:
         if response.length is not None and lines is None:
             self.reply(response.status, dict(response.getheaders()), response.read())
             return
+        self.begin(response)
+        self.pass_on(response, lines=lines)
+
+    def begin(self, response: http.client.HTTPResponse) -> None:
+        """Send the head of a stream."""
         self._handler.begin(response.status, dict(response.getheaders()), chunked=True)
+
+    def pass_on(self, response: http.client.HTTPResponse, *, lines: int | None = None) -> None:
+        """Send what comes of a stream: all of it and its end, or so many lines."""
         while lines is None or lines > 0:
             line = response.readline()
             if not line:
@@ -181,9 +206,9 @@ class Exchange:
             self.send(line)
             lines = lines if lines is None else lines - 1
 
-    def reply(self, code: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Send a complete answer."""
-        self._handler.begin(code, headers, length=len(body))
+    def reply(self, code: int, headers: Mapping[str, str], body: bytes, *, length: int | None = None) -> None:
+        """Send a complete answer, or one that claims to be of another `length`."""
+        self._handler.begin(code, headers, length=len(body) if length is None else length)
         self._handler.wfile.write(body)
 
     def send(self, part: bytes) -> None:
@@ -236,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = self.server.proxy.fault_for(Seen(self.command, parts.path, query))
+        fault = self.server.proxy.fault_for(Seen(self.command, parts.path, query, time.monotonic()))
         with self.server.proxy.upstream() as upstream:
             fault.play(Exchange(self, upstream, body))
 

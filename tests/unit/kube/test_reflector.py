@@ -3,176 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import pytest
 
 from eno import errors
-from kube.backoff import Backoff
-from kube.cluster import Cluster, Json, Page, Query, WatchEvent
+from kube.cluster import Cluster, Json, Page
 from kube.reflector import HEALTHY_WATCH, RELIST_GAP, Reflector, needs_relist
-from kube.resources import SECRETS
-
-QUERY = Query(SECRETS, "kube-system", label_selector="a=b", metadata_only=True)
-
-
-def obj(name: str, version: str = "1") -> Json:
-    return {"metadata": {"name": name, "resourceVersion": version}}
-
-
-def event(type_: Any, name: str, version: str) -> WatchEvent:
-    return WatchEvent(type_, obj(name, version))
-
-
-@dataclass
-class World:
-    """A virtual clock that is the stop event too: the script's last step stops the reflector."""
-
-    now: float = 1000.0
-    waits: list[float] = field(default_factory=list)
-    stopped: bool = False
-
-    def clock(self) -> float:
-        return self.now
-
-    def is_set(self) -> bool:
-        return self.stopped
-
-    def wait(self, timeout: float) -> bool:
-        self.waits.append(round(timeout, 3))
-        self.now += timeout
-        return self.stopped
-
-
-@dataclass(frozen=True)
-class Silence:
-    """Seconds that pass before the next thing happens."""
-
-    seconds: float
-
-
-Step: TypeAlias = WatchEvent | Silence | errors.ApiError
-
-
-@dataclass
-class Script:
-    """Plays pages and watches one after another, and notes how they were asked for."""
-
-    world: World
-    steps: list[Page | errors.ApiError | list[Step]]
-    calls: list[str] = field(default_factory=list)
-    lists_at: list[float] = field(default_factory=list)
-    streams: list[Iterator[WatchEvent]] = field(default_factory=list)
-    closed: int = 0
-
-    def _next(self) -> Any:
-        step = self.steps.pop(0)
-        self.world.stopped = not self.steps
-        return step
-
-    def list_page(self, query: Query, *, limit: int, continue_token: str = "") -> Page:
-        assert query is QUERY
-        assert limit > 0
-        self.calls.append(f"list {continue_token}".rstrip())
-        self.lists_at += [] if continue_token else [self.world.now]
-        step = self._next()
-        if isinstance(step, errors.ApiError):
-            raise step
-        assert isinstance(step, Page), f"a list where the script has {step}"
-        return step
-
-    def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Iterator[WatchEvent]:
-        assert query is QUERY
-        self.calls.append(f"watch {resource_version} for {timeout_seconds}")
-        steps = self._next()
-        if isinstance(steps, errors.ApiError):
-            raise steps
-        assert isinstance(steps, list), f"a watch where the script has {steps}"
-        self.streams.append(self._stream(steps))  # kept, so that only closing it closes it
-        return self.streams[-1]
-
-    def _stream(self, steps: list[Step]) -> Iterator[WatchEvent]:
-        try:
-            for step in steps:
-                if isinstance(step, errors.ApiError):
-                    raise step
-                if isinstance(step, Silence):
-                    self.world.now += step.seconds
-                else:
-                    yield step
-        finally:
-            self.closed += 1
-
-
-class Names:
-    """A sink that keeps names and versions, and everything it was told."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, str] = {}
-        self.log: list[str] = []
-
-    def record(self, obj: Json) -> tuple[str, str]:
-        return obj["metadata"]["name"], obj["metadata"]["resourceVersion"]
-
-    def replace(self, records: list[tuple[str, str]], version: str) -> None:
-        self.known = dict(records)
-        self.log.append(f"replace {','.join(name for name, _ in records)} @{version}")
-
-    def changed(self, obj: Json) -> None:
-        name, version = self.record(obj)
-        self.known[name] = version
-        self.log.append(f"changed {name}")
-
-    def deleted(self, obj: Json) -> None:
-        name, _ = self.record(obj)
-        self.known.pop(name, None)
-        self.log.append(f"deleted {name}")
-
-    def bookmark(self, version: str) -> None:
-        self.log.append(f"bookmark {version}")
-
-
-@dataclass
-class Run:
-    world: World
-    script: Script
-    sink: Names
-    reflector: Reflector[tuple[str, str]]
-
-    @property
-    def calls(self) -> list[str]:
-        return self.script.calls
-
-
-def play(
-    *steps: Page | errors.ApiError | list[Step],
-    draw: Callable[[], float] = lambda: 0.0,
-    relist_interval: float = 600.0,
-) -> Run:
-    world, sink = World(), Names()
-    script = Script(world, list(steps))
-    reflector = Reflector(
-        cast(Cluster, script),
-        QUERY,
-        sink,
-        backoff=Backoff(first=1.0, limit=60.0),
-        relist_interval=relist_interval,
-        clock=world.clock,
-        draw=draw,
-    )
-    reflector.run(world)
-    return Run(world, script, sink, reflector)
-
-
-def page(*names: str, version: str = "10", token: str = "") -> Page:
-    return Page([obj(name) for name in names], version, token)
-
-
-END: list[Step] = [Silence(300)]
-WATCH_ERROR = "watch secrets kube-system"
+from tests.support.reflecting import (
+    END,
+    QUERY,
+    WATCH_ERROR,
+    Names,
+    Script,
+    Silence,
+    Step,
+    World,
+    event,
+    obj,
+    page,
+    play,
+)
 
 
 def test_a_list_is_followed_by_a_watch_from_the_lists_own_version() -> None:
@@ -349,24 +201,33 @@ def test_a_successful_list_alone_does_not_end_the_row_of_failures() -> None:
     assert run.world.waits == [1.0, 1.0, 2.0]
 
 
-NEEDS_RELIST: dict[str, tuple[errors.ApiError, bool]] = {
-    "expired": (errors.Expired("x"), True),
-    "the kind is gone": (errors.NotFound("x"), True),
-    "the request is refused": (errors.Refused("x"), True),
-    "the request is invalid": (errors.Invalid("x"), True),
-    "throttled": (errors.Throttled("x"), False),
-    "a server error": (errors.ServerError("x"), False),
-    "unreachable": (errors.Unreachable("x"), False),
-    "silent": (errors.TimedOut("x"), False),
-    "garbage": (errors.BadResponse("x"), False),
-    "unauthorized": (errors.Unauthorized("x"), False),
-    "forbidden": (errors.Forbidden("x"), False),
+NEEDS_RELIST: dict[str, tuple[errors.ApiError, bool, bool]] = {
+    "expired": (errors.Expired("x"), True, True),
+    "the kind is gone": (errors.NotFound("x"), True, True),
+    "the request is refused": (errors.Refused("x"), True, True),
+    "the request is invalid": (errors.Invalid("x"), True, True),
+    "throttled": (errors.Throttled("x"), False, False),
+    "a server error": (errors.ServerError("x"), False, True),
+    "unreachable": (errors.Unreachable("x"), False, True),
+    "silent": (errors.TimedOut("x"), False, True),
+    "garbage": (errors.BadResponse("x"), False, False),
+    "unauthorized": (errors.Unauthorized("x"), False, False),
+    "forbidden": (errors.Forbidden("x"), False, False),
 }
 
 
-@pytest.mark.parametrize(("error", "expected"), NEEDS_RELIST.values(), ids=NEEDS_RELIST)
-def test_only_what_condemns_the_version_asks_for_a_list(error: errors.ApiError, expected: bool) -> None:
-    assert needs_relist(error) is expected
+@pytest.mark.parametrize(("error", "at_once", "_"), NEEDS_RELIST.values(), ids=NEEDS_RELIST)
+def test_only_what_condemns_the_version_asks_for_a_list(error: errors.ApiError, at_once: bool, _: bool) -> None:
+    assert needs_relist(error, None) is at_once
+    assert needs_relist(error, errors.Forbidden("y")) is at_once
+
+
+@pytest.mark.parametrize(("error", "_", "in_a_row"), NEEDS_RELIST.values(), ids=NEEDS_RELIST)
+def test_so_does_an_outage_which_is_two_failures_to_meet_a_server(
+    error: errors.ApiError, _: bool, in_a_row: bool
+) -> None:
+    assert needs_relist(error, errors.Unreachable("y")) is in_a_row
+    assert needs_relist(error, errors.ServerError("y")) is in_a_row
 
 
 def test_a_full_list_comes_round_even_if_every_watch_is_fine() -> None:
