@@ -23,6 +23,9 @@ ANSWER_SECONDS = 5.0
 HEALTH_CHECK_SECONDS = 15
 """A connection that was idle for longer is tested before it is used."""
 
+UNREACHABLE = "unreachable"
+"""The code of the finding that Redis gave no answer."""
+
 OLDEST_VERSION = (6, 2)
 """The first Redis with GETDEL."""
 
@@ -51,7 +54,7 @@ class Keys:
         return f"{self._instance}:not-before:{key}"
 
     def lock(self, key: str) -> str:
-        """Holds the delivery that is being executed."""
+        """Names the holder (`runtime.holder`) while the key is being executed."""
         return f"{self._instance}:lock:{key}"
 
     def again(self, key: str) -> str:
@@ -127,9 +130,7 @@ def check_broker(settings: Settings) -> list[Finding]:
         with translated(settings.broker_host), connect(settings) as client:
             info = client.info()
     except BrokerUnavailable as error:
-        return [
-            Finding("unreachable", f"{error.summary} ({error.detail})", "start Redis, or correct SEXTON_BROKER_URL")
-        ]
+        return [Finding(UNREACHABLE, f"{error.summary} ({error.detail})", "start Redis, or correct SEXTON_BROKER_URL")]
     return findings_in(info, settings.broker_host)
 
 

@@ -8,7 +8,9 @@ handlers keep correct, and the watcher derives anew.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -16,12 +18,14 @@ from typing import Self, TypeAlias
 
 import redis
 
-from eno.errors import SextonError
+from eno.errors import BrokerUnavailable, SextonError
 from eno.times import format_time
 from runtime.backoff import pause
 from runtime.broker import Keys, connect, translated
-from runtime.dispatch import CelerySender, Dispatcher, HeldBack, delete_if_equal
+from runtime.dispatch import Dispatcher, HeldBack, again_lifetime, delete_if_equal
+from runtime.holder import Holder
 from runtime.messages import Message
+from runtime.sender import CelerySender
 from runtime.settings import Settings
 
 PARKED = timedelta(minutes=15)
@@ -30,9 +34,14 @@ PARKED = timedelta(minutes=15)
 LONGEST_WAIT = timedelta(minutes=2)
 """For which a waiting key is held back at most. Its object says how long it really waits, and may change."""
 
+LOCK = timedelta(seconds=30)
+"""For which a key stays locked after the process that executes it was killed or stopped."""
+
+RENEWAL = timedelta(seconds=8)
+"""Between two renewals of the locks that a process holds: three may fail before one is lost."""
+
 _PARKED_RECORD = PARKED * 4
 _COUNTERS = timedelta(hours=2)
-_LOCK_MARGIN = timedelta(seconds=30)
 _MESSAGE_LENGTH = 500
 
 
@@ -49,7 +58,10 @@ class Refused:
 
 
 class Claims:
-    """Makes claims for one worker process. `clock` returns an aware instant, `rng` spreads the pauses."""
+    """Makes claims for one worker process. `clock` returns an aware instant, `rng` spreads the pauses.
+
+    Locks last for LOCK, so whoever executes calls `renew` every RENEWAL; `connect` has a thread do it.
+    """
 
     def __init__(
         self,
@@ -66,48 +78,73 @@ class Claims:
         self.clock = clock
         self.keys = Keys(settings.instance)
         self.host = settings.broker_host
-        self._lock = timedelta(seconds=settings.task_time_limit) + _LOCK_MARGIN
+        self._again = again_lifetime(settings)
+        self._held: dict[str, str] = {}
+        self._closed = threading.Event()
         # Counted from start to start, and a message can take the whole visibility timeout to come back.
         self._counters = max(_COUNTERS, timedelta(seconds=settings.visibility_timeout * 4))
         self._max_attempts = settings.max_attempts
 
     @classmethod
     def connect(cls, settings: Settings) -> Self:
-        """With connections of its own, made at the first use."""
+        """With connections of its own, made at the first use. Not before the fork: no thread survives one."""
         client = connect(settings)
         dispatcher = Dispatcher(settings, client, CelerySender(settings))
-        return cls(settings, client, dispatcher, rng=Random())  # noqa: S311 — it spreads pauses
+        claims = cls(settings, client, dispatcher, rng=Random())  # noqa: S311 — it spreads pauses
+        threading.Thread(target=claims._keep_renewing, name="locks", daemon=True).start()
+        return claims
 
     def close(self) -> None:
-        """Drop the connections."""
+        """Drop the connections, and renew no more locks."""
+        self._closed.set()
         self.dispatcher.close()
 
     def begin(self, message: Message, delivery: str) -> Begun:
         """Take the message's key for a delivery. To be called before anything is read.
 
-        `delivery` identifies the message in its queue. One that comes back finds its own lock: Celery delivers
-        it again only after the process that held it has died. Raises BrokerUnavailable.
+        `delivery` identifies the message in its queue. One that comes back after its process died takes the lock
+        over. Raises BrokerUnavailable.
         """
         key, keys = message.key, self.keys
+        holder = Holder(delivery)
         with translated(self.host):
-            with self.client.pipeline() as pipe:
+            # No transaction: a Redis without memory refuses one whole, and the marker would outlive its message.
+            with self.client.pipeline(transaction=False) as pipe:
                 pipe.delete(keys.pending(key))
                 # Before the lock is tried: its holder looks for it after unlocking, so one of the two acts.
-                pipe.set(keys.again(key), "1", px=self._lock)
-                pipe.set(keys.lock(key), delivery, nx=True, px=self._lock)
+                pipe.set(keys.again(key), "1", px=self._again)
+                pipe.set(keys.lock(key), str(holder), nx=True, px=LOCK)
                 pipe.get(keys.lock(key))
-                holder = pipe.execute()[-1]
-            if holder != delivery:
+                found = pipe.execute()[-1]
+            if found != str(holder) and not self._taken_over(keys.lock(key), found, holder):
                 return Merged()
+            self._held[keys.lock(key)] = str(holder)
             with self.client.pipeline() as pipe:
                 # Whoever set it until now asked for what has not been read yet.
                 pipe.delete(keys.again(key))
-                pipe.pexpire(keys.lock(key), self._lock)
+                pipe.pexpire(keys.lock(key), LOCK)
                 pipe.incr(keys.attempts(key))
                 pipe.pexpire(keys.attempts(key), self._counters)
                 attempts = int(pipe.execute()[2])
-            claim = Claim(self, message, delivery)
+            claim = Claim(self, message, str(holder))
             return claim if attempts <= self._max_attempts else self._suspicious(claim, attempts)
+
+    def renew(self) -> None:
+        """Prolong the locks of everything that is being executed, as far as they are still its own.
+
+        Raises BrokerUnavailable.
+        """
+        held = dict(self._held)
+        with translated(self.host):
+            for name, holder in held.items():
+                if self.client.get(name) == holder:
+                    self.client.pexpire(name, LOCK)
+
+    def release(self, key: str, holder: str) -> None:
+        """Unlock, unless the lock expired and is somebody else's by now."""
+        name = self.keys.lock(key)
+        self._held.pop(name, None)
+        delete_if_equal(self.client, name, holder)
 
     def count_failure(self, key: str) -> int:
         """Failures in a row, with this one."""
@@ -115,6 +152,19 @@ class Claims:
             pipe.incr(self.keys.failures(key))
             pipe.pexpire(self.keys.failures(key), self._counters)
             return int(pipe.execute()[0])
+
+    def _taken_over(self, name: str, found: str | None, holder: Holder) -> bool:
+        """Whether the lock was that of the same delivery in a process that has died, and is now the holder's."""
+        before = Holder.parse(found or "")
+        if found is None or before is None or before.delivery != holder.delivery or not before.is_gone():
+            return False
+        delete_if_equal(self.client, name, found)
+        return bool(self.client.set(name, str(holder), nx=True, px=LOCK))
+
+    def _keep_renewing(self) -> None:
+        while not self._closed.wait(RENEWAL.total_seconds()):
+            with suppress(BrokerUnavailable):
+                self.renew()
 
     def _suspicious(self, claim: Claim, attempts: int) -> Claim | Refused:
         """One look per PARKED at a key that has not come to an end `attempts - 1` times in a row."""
@@ -142,10 +192,10 @@ class Claim:
     which case the TTLs clean up.
     """
 
-    def __init__(self, claims: Claims, message: Message, delivery: str) -> None:
+    def __init__(self, claims: Claims, message: Message, holder: str) -> None:
         self.message = message
         self._claims = claims
-        self._delivery = delivery
+        self._holder = holder
 
     def done(self) -> None:
         """It ended well: nothing is held against the key any more."""
@@ -203,8 +253,8 @@ class Claim:
         return now + PARKED
 
     def release(self) -> None:
-        """Unlock, unless the lock expired and is somebody else's by now."""
-        delete_if_equal(self._claims.client, self._claims.keys.lock(self.message.key), self._delivery)
+        """Unlock."""
+        self._claims.release(self.message.key, self._holder)
 
     def _clear(self, *, keep_failures: bool = False) -> None:
         keys, key = self._claims.keys, self.message.key

@@ -4,39 +4,27 @@ Everything kept here is a hint with a TTL. Losing it (a flush, a restart, an evi
 once more than needed; keeping it too long delays a key by no more than its TTL. Nothing else depends on it.
 """
 
-# mypy: untyped-calls-exclude="kombu"
-
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import redis
-from celery import Celery
-from kombu.entity import Exchange, Queue
-from kombu.exceptions import OperationalError
 
 from eno.errors import BrokerUnavailable
 from eno.times import parse_time
-from runtime.broker import (
-    ANSWER_SECONDS,
-    CONNECT_SECONDS,
-    HEALTH_CHECK_SECONDS,
-    Keys,
-    connect,
-    translated,
-    unavailable,
-)
+from runtime.broker import Keys, connect, translated
 from runtime.messages import Message, TaskName
+from runtime.sender import CelerySender, Sender
 from runtime.settings import Settings
 
-_PUBLISH_RETRIES = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
+_AGAIN_MARGIN = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +35,11 @@ class Enqueued:
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A message for the key waits already, and will see whatever this one would have seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The key is being executed. Whoever executes it enqueues it once more when that is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,7 @@ class HeldBack(StrEnum):
     PARKED = "parked"
 
 
-Dispatched: TypeAlias = Enqueued | Pending | NotBefore | Parked
+Dispatched: TypeAlias = Enqueued | Pending | Running | NotBefore | Parked
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,37 +94,6 @@ class KeyState:
     failures: int
 
 
-class Sender(Protocol):
-    """Puts messages into queues. Raises BrokerUnavailable."""
-
-    def send(self, message: Message) -> None:
-        """Put the message into the queue of its task."""
-        ...
-
-    def close(self) -> None:
-        """Drop the connections."""
-        ...
-
-
-class CelerySender:
-    """Sends through Celery by task name, without importing any task."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._host = settings.broker_host
-        self._app = Celery("sexton-producer", set_as_current=False, config_source=celery_configuration(settings))
-
-    def send(self, message: Message) -> None:
-        """Put the message into the queue of its task. Raises BrokerUnavailable within a few seconds."""
-        try:
-            self._app.send_task(str(message.task), kwargs=message.payload(), retry=True, retry_policy=_PUBLISH_RETRIES)
-        except (OperationalError, redis.RedisError, OSError) as error:
-            raise unavailable(self._host, error) from error
-
-    def close(self) -> None:
-        """Drop the connections."""
-        self._app.close()
-
-
 class Dispatcher:
     """Enqueues messages and tells what became of their keys. Safe to share between threads.
 
@@ -152,7 +114,8 @@ class Dispatcher:
         self._keys = Keys(settings.instance)
         self._host = settings.broker_host
         self._instance = settings.instance
-        self._pending_milliseconds = int(settings.pending_timeout * 1000)
+        self._pending = timedelta(seconds=settings.pending_timeout)
+        self._again = again_lifetime(settings)
 
     @classmethod
     def connect(cls, settings: Settings) -> Self:
@@ -165,26 +128,21 @@ class Dispatcher:
         self._client.close()
 
     def enqueue(self, message: Message) -> Dispatched:
-        """Send the message unless its key is pending, waits or is parked."""
-        key, token = message.key, uuid.uuid4().hex
+        """Send the message unless its key is pending, runs, waits or is parked."""
+        return self.enqueue_all([message])[0]
+
+    def enqueue_all(self, messages: Sequence[Message]) -> list[Dispatched]:
+        """What `enqueue` does, for each message, in a few round trips for all of them.
+
+        After an error none counts as pending, although any of them may have been sent.
+        """
         with translated(self._host):
-            if closed := self._closed(key):
-                return closed
-            marker = self._keys.pending(key)
-            # Read back, because a retried SET NX whose first answer got lost finds its own marker.
-            with self._client.pipeline() as pipe:
-                pipe.set(marker, token, nx=True, px=self._pending_milliseconds)
-                pipe.get(marker)
-                _, holder = pipe.execute()
-        if holder != token:
-            return Pending()
-        try:
-            self._sender.send(message)
-        except BaseException:
-            with suppress(BrokerUnavailable), translated(self._host):
-                delete_if_equal(self._client, marker, token)
-            raise
-        return Enqueued()
+            closed = self._closed([message.key for message in messages])
+            open_ = [index for index, answer in enumerate(closed) if answer is None]
+            marked = self._mark({index: messages[index].key for index in open_})
+        if marked:
+            self._send([messages[index] for index in marked], list(marked.values()))
+        return [answer or (Enqueued() if index in marked else Pending()) for index, answer in enumerate(closed)]
 
     def unpark(self, key: str) -> bool:
         """Let a key that is parked or waits be enqueued again, as its object changed. False when it did neither.
@@ -252,15 +210,57 @@ class Dispatcher:
                 pipe.llen(task.queue(self._instance))
             return dict(zip(TaskName, map(int, pipe.execute()), strict=True))
 
-    def _closed(self, key: str) -> NotBefore | Parked | None:
+    def _closed(self, keys: Sequence[str]) -> list[NotBefore | Parked | Running | None]:
+        """Why each key is not to be enqueued now, or None."""
         with self._client.pipeline(transaction=False) as pipe:
-            pipe.pttl(self._keys.not_before(key))
-            pipe.exists(self._keys.parked(key))
-            wait, parked = pipe.execute()
-        at = _after(self._clock(), wait)
-        if at is None:
-            return None
-        return Parked(at) if parked else NotBefore(at)
+            for key in keys:
+                pipe.pttl(self._keys.not_before(key))
+                pipe.exists(self._keys.parked(key))
+                pipe.exists(self._keys.lock(key))
+            answers = pipe.execute()
+        now = self._clock()
+        closed: list[NotBefore | Parked | Running | None] = []
+        for wait, parked, running in zip(answers[::3], answers[1::3], answers[2::3], strict=True):
+            at = _after(now, wait)
+            held_back = None if at is None else Parked(at) if parked else NotBefore(at)
+            closed.append(held_back or (Running() if running else None))
+        return self._asked_again(keys, closed)
+
+    def _asked_again(
+        self, keys: Sequence[str], closed: list[NotBefore | Parked | Running | None]
+    ) -> list[NotBefore | Parked | Running | None]:
+        """The same, once whoever executes a key knows that it is to be executed again."""
+        running = [index for index, answer in enumerate(closed) if isinstance(answer, Running)]
+        with self._client.pipeline(transaction=False) as pipe:
+            for index in running:
+                pipe.set(self._keys.again(keys[index]), "1", px=self._again)
+                # Only now: an execution that ended before the flag was set has not seen it.
+                pipe.exists(self._keys.lock(keys[index]))
+            still_running = pipe.execute()[1::2]
+        for index, still in zip(running, still_running, strict=True):
+            closed[index] = Running() if still else None
+        return closed
+
+    def _mark(self, keys: Mapping[int, str]) -> dict[int, tuple[str, str]]:
+        """Mark the keys as pending that are not. Returns name and value of each marker that was set."""
+        markers = {index: (self._keys.pending(key), uuid.uuid4().hex) for index, key in keys.items()}
+        with self._client.pipeline(transaction=False) as pipe:
+            for marker, token in markers.values():
+                pipe.set(marker, token, nx=True, px=self._pending)
+                # Read back, because a retried SET NX whose first answer got lost finds its own marker.
+                pipe.get(marker)
+            holders = pipe.execute()[1::2]
+        held = zip(markers.items(), holders, strict=True)
+        return {index: marker for (index, marker), holder in held if holder == marker[1]}
+
+    def _send(self, messages: Sequence[Message], markers: Sequence[tuple[str, str]]) -> None:
+        try:
+            self._sender.send(messages)
+        except BaseException:
+            with suppress(BrokerUnavailable), translated(self._host):
+                for marker, token in markers:
+                    delete_if_equal(self._client, marker, token)
+            raise
 
     def _forget(self, key: str) -> None:
         keys = self._keys
@@ -268,42 +268,6 @@ class Dispatcher:
             pipe.delete(keys.parked(key), keys.not_before(key), keys.attempts(key), keys.failures(key))
             pipe.zrem(keys.parked_index, key)
             pipe.execute()
-
-
-def celery_configuration(settings: Settings) -> dict[str, Any]:
-    """What a producer and a worker must agree on, in Celery's own names.
-
-    Everything that Celery keeps in Redis carries the instance: several instances in one database would restore
-    each other's unacknowledged messages, and one Flower would show the tasks of all.
-    """
-    instance = settings.instance
-    queues = {task: task.queue(instance) for task in TaskName}
-    return {
-        "broker_url": settings.broker_url,
-        "broker_connection_timeout": CONNECT_SECONDS,
-        "broker_transport_options": {
-            "visibility_timeout": settings.visibility_timeout,
-            "unacked_key": f"{instance}.unacked",
-            "unacked_index_key": f"{instance}.unacked-index",
-            "unacked_mutex_key": f"{instance}.unacked-mutex",
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "socket_timeout": ANSWER_SECONDS,
-            "socket_keepalive": True,
-            "health_check_interval": HEALTH_CHECK_SECONDS,
-            "client_name": f"{instance}-celery",
-        },
-        "control_exchange": f"{instance}.control",
-        "event_exchange": f"{instance}.events",
-        "task_queues": [Queue(queue, Exchange(queue), routing_key=queue) for queue in queues.values()],
-        "task_routes": {str(task): {"queue": queue} for task, queue in queues.items()},
-        "task_default_queue": queues[TaskName.GATE],
-        "task_create_missing_queues": False,
-        "task_serializer": "json",
-        "accept_content": ["json"],
-        "task_ignore_result": True,
-        "task_send_sent_event": True,
-        "enable_utc": True,
-    }
 
 
 def delete_if_equal(client: redis.Redis, name: str, value: str) -> bool:
@@ -316,6 +280,11 @@ def delete_if_equal(client: redis.Redis, name: str, value: str) -> bool:
             pipe.delete(name)
 
     return bool(client.transaction(compare, name))
+
+
+def again_lifetime(settings: Settings) -> timedelta:
+    """How long the wish for one more execution is kept: longer than any execution takes."""
+    return timedelta(seconds=settings.task_time_limit) + _AGAIN_MARGIN
 
 
 def _after(now: datetime, milliseconds: int) -> datetime | None:

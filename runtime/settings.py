@@ -26,6 +26,9 @@ PREFIX = "SEXTON_"
 INVENTORY_NAMESPACE = "kube-system"
 """Where inventories live downstream. A contract with Eno (specification 04), hence no setting."""
 
+LEASE_SPREAD = 1.2
+"""Pauses between two looks at the Lease are up to this many retry periods long."""
+
 _NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _BROKER_SCHEMES = ("redis", "rediss")
 
@@ -66,6 +69,7 @@ def _selector(value: str) -> str:
 
 Namespace = Annotated[str, Field(pattern=_NAMESPACE)]
 Seconds = Annotated[float, Field(gt=0, le=7 * 86400, allow_inf_nan=False)]
+Lease = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
 Grace = Annotated[timedelta, BeforeValidator(_as_seconds), Field(ge=timedelta(0))]
 
@@ -146,6 +150,25 @@ class Settings(BaseSettings):
     resync_seconds: Seconds = Field(30, description="Seconds between two looks at what is unfinished.")
     relist_seconds: Seconds = Field(600, description="Seconds between two complete lists of each resource.")
 
+    lease_duration: Lease = Field(
+        15, description="Seconds that a leading watcher's Lease holds; whoever stands by waits as long for a dead one."
+    )
+    lease_renew_deadline: Lease = Field(
+        10, description="Seconds after which a watcher that could not renew its Lease no longer leads, and ends."
+    )
+    lease_retry_period: Lease = Field(2, description="Seconds between two looks at the Lease, a little spread.")
+
+    health_host: str = Field("127.0.0.1", description="Address of `/healthz`, `/readyz` and `/metrics`.")
+    health_port: int | None = Field(
+        None, ge=0, le=65535, description="Their port; 0 takes a free one. Default: they are not served."
+    )
+    stall_seconds: Seconds = Field(
+        90, description="Seconds without progress, while Redis answers, after which a worker's `/healthz` fails."
+    )
+    flower_writable: bool = Field(
+        False, description="Let Flower's users stop workers and revoke tasks. Off: its pages and its API only show."
+    )
+
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = Field(
         "INFO", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`."
     )
@@ -166,6 +189,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"{PREFIX}VISIBILITY_TIMEOUT must be more than {PREFIX}TASK_TIME_LIMIT, "
                 "or Redis hands out a message that is still being worked on"
+            )
+        if not self.lease_retry_period * LEASE_SPREAD < self.lease_renew_deadline < self.lease_duration:
+            raise ValueError(
+                f"{PREFIX}LEASE_RENEW_DEADLINE must be less than {PREFIX}LEASE_DURATION, "
+                f"and more than {LEASE_SPREAD} times {PREFIX}LEASE_RETRY_PERIOD"
             )
         return self
 
@@ -200,6 +228,18 @@ class Settings(BaseSettings):
             retirement_grace=self.retirement_grace.total_seconds(),
             aggregation=self.aggregation,
         )
+
+    @property
+    def lease_namespace(self) -> str:
+        """Where the watcher's Lease lives, upstream. Raises UsageError when no setting tells."""
+        found = self.pod_namespace or self.composition_namespace
+        if found is None:
+            raise UsageError(
+                "no namespace for the watcher's Lease",
+                where="settings",
+                hint="set POD_NAMESPACE to the namespace that this process runs in",
+            )
+        return found
 
     @property
     def broker_host(self) -> str:

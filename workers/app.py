@@ -15,27 +15,31 @@ Choices that are not obvious:
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from queue import Empty
 from typing import Any
 
-from celery import Celery, signals
+import click
+from billiard import pool
+from celery import signals
 from celery.worker.consumer import Consumer
 from kombu.transport import redis as transport
 from kombu.transport import virtual
 
-from eno.errors import SextonError
 from runtime import logs
 from runtime.broker import check_broker
-from runtime.dispatch import celery_configuration
+from runtime.sender import celery_configuration
 from runtime.settings import Settings
-from workers import envelope
+from workers import dashboard, envelope
+from workers.monitor import Monitor, Monitored, PulseStep, ServerStep
 from workers.process import WorkerProcess, load_connections
+from workers.refusal import one_line_errors
 from workers.tasks import TASKS, register
 
 log = logging.getLogger(__name__)
+
+_FAREWELL_POLLS = 20
+"""Tenths of a second that a child which leaves waits for its parent to read its results."""
 
 
 class GuardedMessage(virtual.Message):
@@ -46,18 +50,55 @@ class GuardedMessage(virtual.Message):
         super().__init__(item, channel=channel, **options)  # type: ignore[no-untyped-call]
 
 
+class GuardedQoS(transport.QoS):
+    """kombu's record of unacknowledged messages, which does without where Redis has no memory for it.
+
+    The message is off the queue already: it is executed, and one that gets lost is derived again.
+    """
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        """Remember the message until it is acknowledged."""
+        try:
+            super().append(message, delivery_tag)  # type: ignore[no-untyped-call]
+        except self.channel.ResponseError as error:
+            log.warning("message not registered: %s", error, extra={"action": "message-not-registered"})
+            virtual.QoS.append(self, message, delivery_tag)  # type: ignore[no-untyped-call]
+
+
 class GuardedChannel(transport.Channel):
-    """kombu's channel, which survives items that it cannot decode. They are off the queue already."""
+    """kombu's channel, which survives items that it cannot decode, and the loss of its connection.
+
+    Such items are off the queue already.
+    """
 
     Message = GuardedMessage
+    QoS = GuardedQoS
+
+    def _connparams(self, *arguments: Any, **options: Any) -> Any:
+        # A channel that is closed after its connection was would want to put unacknowledged messages back. What
+        # kombu makes of that is an AttributeError, which ends the worker.
+        if self.connection.client is None:
+            raise ConnectionError("closed")
+        return super()._connparams(*arguments, **options)  # type: ignore[no-untyped-call]
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
-            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+            taken = super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+        except Empty:
+            self._answered()
+            raise
         except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
             extra = {"action": "message-rejected"}
             log.warning("message dropped: cannot be decoded (%s)", type(error).__name__, extra=extra)
+            self._answered()
             raise Empty from error
+        self._answered()
+        return taken
+
+    def _answered(self) -> None:
+        # None once the connection is closed, which a channel outlives.
+        if (client := self.connection.client) is not None:
+            client.on_answer()
 
 
 class GuardedTransport(transport.Transport):
@@ -74,6 +115,7 @@ class GuardedConsumer(Consumer):  # type: ignore[misc]
         connection = self.app.connection_for_read(heartbeat=heartbeat)
         # Not `transport_cls`: that is shown in logs and sent to Flower, which takes a name and no class.
         connection.get_transport_cls = lambda: GuardedTransport
+        connection.on_answer = self.app.monitor.pulse.answered
         return self.ensure_connected(connection)
 
     def create_task_handler(self, **options: Any) -> Callable[[Any], None]:
@@ -107,27 +149,34 @@ def _payload(message: Any) -> object:
         return None
 
 
-def create_app(settings: Settings) -> Celery:
+def create_app(settings: Settings) -> Monitored:
     """The application for these settings. Nothing is connected, and no other application is affected."""
     return _assemble(settings, WorkerProcess(settings))
 
 
-def program_app() -> Celery:
+def program_app() -> Monitored:
     """The application of this program, with the settings of its environment.
 
     Settings that cannot be used end the program: one line on stderr, the error's exit code (2), no traceback.
     """
-    with _one_line_errors():
+    with one_line_errors():
         settings = Settings.load()
         # Raises where no namespace was asked for.
         log.debug("scope: %s", settings.scope, extra={"action": "settings"})
+    # A parent that ends reads no results of tasks that it has just given out, and puts their messages back. The
+    # children would wait half a minute for it, longer than most deployments wait for them.
+    pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = _FAREWELL_POLLS
     process = WorkerProcess(settings)
-    _connect_signals(settings, process)
-    return _assemble(settings, process)
+    app = _assemble(settings, process)
+    _connect_signals(settings, process, app.monitor)
+    return app
 
 
-def _assemble(settings: Settings, process: WorkerProcess) -> Celery:
-    app = Celery("sexton", set_as_current=False, config_source=_configuration(settings))
+def _assemble(settings: Settings, process: WorkerProcess) -> Monitored:
+    app = Monitored("sexton", set_as_current=False, config_source=_configuration(settings))
+    app.monitor = Monitor(settings, process)
+    app.steps["worker"].add(ServerStep)
+    app.steps["consumer"].add(PulseStep)
     register(app, lambda: process.executor)
     return app
 
@@ -151,7 +200,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _connect_signals(settings: Settings, process: WorkerProcess) -> None:
+def _connect_signals(settings: Settings, process: WorkerProcess, monitor: Monitor) -> None:
     """Signals belong to the whole program, hence only to the one that runs this application."""
 
     def set_up_logging(loglevel: int | None = None, **_: Any) -> None:
@@ -160,7 +209,7 @@ def _connect_signals(settings: Settings, process: WorkerProcess) -> None:
         logs.configure(logging.getLevelName(level), settings.log_format)
 
     def check_clusters(**_: Any) -> None:
-        with _one_line_errors():
+        with one_line_errors():
             load_connections(settings)
 
     def report_broker(**_: Any) -> None:
@@ -168,19 +217,28 @@ def _connect_signals(settings: Settings, process: WorkerProcess) -> None:
             extra = {"action": "not-ready", "finding": finding.code}
             log.error("%s; %s", finding.message, finding.hint, extra=extra)
 
+    def begin(**_: Any) -> None:
+        monitor.disown()
+
     def close(**_: Any) -> None:
         process.close()
 
+    def drain(**_: Any) -> None:
+        monitor.pulse.draining = True
+
+    def configure_flower(**_: Any) -> None:
+        context = click.get_current_context(silent=True)
+        if context is None or context.info_name != dashboard.COMMAND:
+            return
+        from tornado.options import options
+
+        with one_line_errors():
+            dashboard.apply(options, settings)
+
+    signals.import_modules.connect(configure_flower, weak=False)
     signals.setup_logging.connect(set_up_logging, weak=False)
     signals.celeryd_init.connect(check_clusters, weak=False)
     signals.worker_ready.connect(report_broker, weak=False)
+    signals.worker_process_init.connect(begin, weak=False)
     signals.worker_process_shutdown.connect(close, weak=False)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except SextonError as error:
-        sys.stderr.write(f"sexton: {error}\n")
-        raise SystemExit(error.exit_code) from None
+    signals.worker_shutting_down.connect(drain, weak=False)

@@ -1,4 +1,4 @@
-"""Everything a handler may touch: two API servers, a clock, settings, a counter. No Celery, no Redis."""
+"""Everything a handler may touch: two API servers, a clock, settings, a counter, a meter. No Celery, no Redis."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from kube.cluster import Cluster
+from runtime.metrics import Meter, Unmetered
 from runtime.settings import Settings
 
 
@@ -36,3 +37,4 @@ class Context:
     clock: Callable[[], datetime]
     settings: Settings
     corrections: Corrections = field(default_factory=Uncounted)
+    meter: Meter = field(default_factory=Unmetered)

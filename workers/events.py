@@ -33,15 +33,17 @@ class EventType(StrEnum):
 
 def announce(
     cluster: Cluster, composition: Composition, kind: EventType, reason: str, message: str, now: datetime
-) -> None:
-    """Create the Event unless it exists. Errors are logged, never raised."""
+) -> bool:
+    """Create the Event, and return whether it is news: False where it exists. Errors are logged, never raised."""
     body = event(composition, kind, reason, message, now)
     try:
         cluster.create(EVENTS, composition.namespace, body)
     except AlreadyExists:
-        pass
+        return False
     except SextonError as error:
-        log.warning("event not created: %s", error, extra={"action": "event", "composition": composition.title})
+        about = {"composition": composition.title, "uid": composition.uid}
+        log.warning("event not created: %s", error, extra={"action": "event-not-created", **about})
+    return True
 
 
 def event(composition: Composition, kind: EventType, reason: str, message: str, now: datetime) -> Json:

@@ -6,6 +6,7 @@ Free of Celery, so that everything a worker decides can be tested without one.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from eno.scope import Scope
 from eno.times import format_time
 from runtime.claims import Claim, Claims, Merged, Refused
 from runtime.messages import InvalidMessage, Message, TaskName, parse
+from runtime.metrics import TASK_SECONDS, TASKS, Meter
 from runtime.settings import Settings
 from workers.context import Context
 from workers.outcome import Kind, Outcome
@@ -40,6 +42,9 @@ class Failure(StrEnum):
 
     REJECTED = "rejected"
     """The message is not what its task takes."""
+
+    KILLED = "killed"
+    """The process that ran it died, or ran into the hard time limit. Only the parent process can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +70,37 @@ class Ending:
 class Executor:
     """Executes messages in one worker process.
 
-    `context` makes the handlers' context at its first call, and raises UsageError when it cannot.
+    `context` makes the handlers' context at its first call, and raises UsageError when it cannot. `timer` returns
+    monotonic seconds.
     """
 
-    def __init__(self, settings: Settings, claims: Claims, context: Callable[[], Context]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        claims: Claims,
+        context: Callable[[], Context],
+        meter: Meter,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._scope = settings.scope
         self._claims = claims
         self._context = context
+        self._meter = meter
+        self._timer = timer
 
     def execute(self, task: TaskName, handler: Handler, payload: Mapping[str, Any], delivery: str) -> Ending:
-        """Run the handler on the payload. Never raises: every end is a value, and one line in the log.
+        """Run the handler on the payload. Never raises: every end is a value, one line in the log, and counted.
 
         `delivery` identifies the message in its queue.
         """
+        started = self._timer()
+        ending = self._executed(task, handler, payload, delivery)
+        self._meter.record(TASKS, 1, task.short, ending.outcome)
+        self._meter.record(TASK_SECONDS, self._timer() - started, task.short)
+        return ending
+
+    def _executed(self, task: TaskName, handler: Handler, payload: Mapping[str, Any], delivery: str) -> Ending:
         try:
             message = parse(task, payload)
         except InvalidMessage as error:

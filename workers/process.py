@@ -14,22 +14,27 @@ from kube.http import HttpCluster
 from kube.limits import RateLimits
 from runtime.claims import Claims
 from runtime.corrections import CorrectionCounter
+from runtime.metrics import Meter, Unmetered, observe_requests
 from runtime.settings import Settings
 from workers.context import Context
 from workers.execution import Executor
 
 
 class WorkerProcess:
-    """The long-lived objects of one process. Cheap until `executor` is asked for."""
+    """The long-lived objects of one process. Cheap until `executor` is asked for.
+
+    `meter` takes what the process counts; whoever has one to count with sets it before the fork.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        self.meter: Meter = Unmetered()
         self._settings = settings
         self._clusters: list[HttpCluster] = []
 
     @cached_property
     def executor(self) -> Executor:
         """Executes this process' messages."""
-        return Executor(self._settings, self._claims, lambda: self._context)
+        return Executor(self._settings, self._claims, lambda: self._context, self.meter)
 
     def close(self) -> None:
         """Drop the connections that were made."""
@@ -53,12 +58,17 @@ class WorkerProcess:
         upstream, downstream = load_connections(self._settings)
         first = self._cluster(upstream)
         second = first if downstream is None else self._cluster(downstream)
-        return Context(first, second, lambda: datetime.now(UTC), self._settings, self._corrections)
+        return Context(first, second, lambda: datetime.now(UTC), self._settings, self._corrections, self.meter)
 
     def _cluster(self, connection: Connection) -> HttpCluster:
         settings = self._settings
         limits = RateLimits(settings.requests_per_second, settings.burst, settings.slice_writes_per_second)
-        cluster = HttpCluster(connection, user_agent=f"sexton-worker/{version('sexton')}", limits=limits)
+        cluster = HttpCluster(
+            connection,
+            user_agent=f"sexton-worker/{version('sexton')}",
+            limits=limits,
+            observe=observe_requests(self.meter),
+        )
         self._clusters.append(cluster)
         return cluster
 

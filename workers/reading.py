@@ -92,10 +92,12 @@ class Neighbours:
         """The earlier of our clock and the API server's: by it nothing is older than it is."""
         return min(now, self._listing.date or now)
 
-    @property
+    @cached_property
     def siblings(self) -> list[Composition]:
-        """Those with the same synthesizer."""
-        return siblings(self._composition, self.all)
+        """Those with the same synthesizer. Of the others, thousands in a large namespace, no view is made."""
+        synthesizer = self._composition.synthesizer
+        items = (item for item in self._listing.items if not _has_another(item, synthesizer))
+        return siblings(self._composition, map(Composition.from_json, items))
 
     def current_manifests(self) -> list[Manifests]:
         """What each sibling with a synthesized current wants. A terminating slice is still read: in doubt, wanted."""
@@ -114,6 +116,15 @@ class Neighbours:
             if not _synthesized(each):
                 snapshot = lineage.newest(each.name, now)
                 yield from snapshot.entries() if snapshot else ()
+
+
+def _has_another(item: Json, synthesizer: str) -> bool:
+    """Whether the object certainly names another synthesizer."""
+    try:
+        found = item["spec"]["synthesizer"]["name"]
+    except (KeyError, TypeError):
+        return False
+    return isinstance(found, str) and found != synthesizer
 
 
 def _synthesized(composition: Composition) -> bool:

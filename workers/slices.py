@@ -30,8 +30,10 @@ def append(cluster: Cluster, planned: Append) -> None:
         raise StartOver("it has changed since it was read", where=f"resourceslice {target.title}") from error
 
 
-def create_overflow(cluster: Cluster, composition: Composition, batch: Sequence[str]) -> str:
-    """Create the overflow slice for one batch and return its name; an identical one counts as created.
+def create_overflow(cluster: Cluster, composition: Composition, batch: Sequence[str]) -> tuple[str, bool]:
+    """Create the overflow slice for one batch. Returns its name, and whether it was written just now.
+
+    An identical one counts as created: it is what an earlier attempt left behind.
 
     Raises Retryable when something else has the name: it is never overwritten.
     """
@@ -48,7 +50,8 @@ def create_overflow(cluster: Cluster, composition: Composition, batch: Sequence[
                 where=f"create resourceslice {composition.namespace}/{name}",
                 hint="delete that slice if nothing needs it",
             ) from error
-    return name
+        return name, False
+    return name, True
 
 
 def _as_read(target: ResourceSlice) -> Json:

@@ -14,6 +14,7 @@ from workers.handlers.gate import gate
 from workers.handlers.record import record
 from workers.handlers.recover import recover
 from workers.handlers.retire import retire
+from workers.monitor import CountedRequest
 
 TASKS: Mapping[TaskName, Handler] = {
     TaskName.RECOVER: recover,
@@ -36,7 +37,14 @@ def register(app: Celery, executor: Callable[[], Executor]) -> None:
     """Declare all tasks. `executor` is called within the process that runs a task, after the fork."""
     for name, handler in TASKS.items():
         # Not shared: Celery would hand the task to every other application of the process, too.
-        app.task(_body(name, handler, executor), bind=True, name=str(name), throws=(TaskFailed,), shared=False)
+        app.task(
+            _body(name, handler, executor),
+            bind=True,
+            name=str(name),
+            throws=(TaskFailed,),
+            shared=False,
+            Request=CountedRequest,
+        )
 
 
 def _body(name: TaskName, handler: Handler, executor: Callable[[], Executor]) -> Callable[..., dict[str, str]]:

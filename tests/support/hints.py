@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -26,11 +27,11 @@ class Outbox:
     sent: list[Message] = field(default_factory=list)
     broken: bool = False
 
-    def send(self, message: Message) -> None:
-        """Remember the message."""
+    def send(self, messages: Sequence[Message]) -> None:
+        """Remember the messages."""
         if self.broken:
             raise BrokerUnavailable("not available", where="Redis test")
-        self.sent.append(message)
+        self.sent.extend(messages)
 
     def close(self) -> None:
         """Nothing to drop."""

@@ -23,6 +23,7 @@ from eno.readiness import (
     verdict,
 )
 from runtime.messages import GateMessage
+from runtime.metrics import DECISIONS
 from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
@@ -72,6 +73,7 @@ def _skip(live: Live, reason: Reason, context: Context) -> Outcome:
         publish_readiness(context.upstream, live, Verdict(None, None))
         raise MalformedObject("status.currentSynthesis.uuid is empty", where=f"composition {composition.title}")
     published = publish(context.upstream, live, Decision(reason))
+    context.meter.record(DECISIONS, 1, reason)
     _announce(published, EventType.NORMAL, reason, "Readiness does not wait for tombstone recovery.", context)
     return Outcome(Kind.DONE, reason)
 

@@ -12,10 +12,11 @@ from datetime import timedelta
 
 from eno.decision import RESYNTHESIS_OWED, Decision, Reason, resynthesis_owed
 from eno.errors import MissingCapability, SextonError, StartOver
-from eno.objects import ACKNOWLEDGE_ANNOTATION
+from eno.objects import ACKNOWLEDGE_ANNOTATION, Composition
 from eno.packing import Append
 from eno.wording import counted
 from runtime.messages import RecoverMessage
+from runtime.metrics import DECISIONS, HELD, MASS_BURIALS, TOMBSTONES
 from workers.attempts import persistently
 from workers.context import Context
 from workers.events import EventType, announce
@@ -70,8 +71,11 @@ def _carry_out(prepared: Prepared, message: RecoverMessage, context: Context) ->
             live = fresh
             if isinstance(step, Append):
                 append(context.upstream, step)
+                context.meter.record(TOMBSTONES, len(step.tombstones))
             else:
-                overflow.append(create_overflow(context.upstream, live.composition, step))
+                name, written = create_overflow(context.upstream, live.composition, step)
+                overflow.append(name)
+                context.meter.record(TOMBSTONES, len(step) if written else 0)
         published = publish(context.upstream, live, prepared.decision, overflow)
     except (StartOver, MissingCapability):
         raise
@@ -98,14 +102,17 @@ def _report(live: Live, decision: Decision, context: Context) -> None:
     try:
         published = publish(context.upstream, live, decision)
     except SextonError as error:
-        log.warning("not reported: %s", error, extra={"action": "report", "composition": live.composition.title})
+        log.warning("not reported: %s", error, extra={"action": "report", **_fields(live.composition)})
         return
     if published is not live:
+        context.meter.record(DECISIONS, 1, decision.reason)
         _announce(published, EventType.WARNING, decision.reason, decision.message, context)
 
 
 def _tell(published: Live, prepared: Prepared, context: Context) -> None:
     decision = prepared.decision
+    context.meter.record(DECISIONS, 1, decision.reason)
+    context.meter.record(HELD, len(prepared.debt.held))
     buried = f"{counted(len(prepared.debt.buried), 'tombstone')} written. " if prepared.debt.buried else ""
     _announce(published, EventType.NORMAL, decision.reason, f"{buried}{decision.message}".strip(), context)
     if prepared.warning:
@@ -122,8 +129,9 @@ def _hold_mass_burial(prepared: Prepared, context: Context) -> Outcome | None:
     text = f"{len(prepared.debt.buried)} of {prepared.inventory_size} recorded resources are to be buried."
     if waits:
         text += f" Annotate the composition with {ACKNOWLEDGE_ANNOTATION}={uuid} to let it go on."
-    _announce(prepared.live, EventType.WARNING, "MassBurial", text, context)
-    log.warning(text, extra={"action": "mass-burial", "composition": composition.title, "synthesis": uuid})
+    if _announce(prepared.live, EventType.WARNING, "MassBurial", text, context):
+        context.meter.record(MASS_BURIALS)
+    log.warning(text, extra={"action": "mass-burial", **_fields(composition)})
     if not waits:
         return None
     return Outcome(Kind.WAITING, "mass burial is not acknowledged", context.clock() + ACKNOWLEDGE_PAUSE)
@@ -138,5 +146,10 @@ def _resynthesize(message: RecoverMessage, context: Context) -> Outcome:
     return Outcome(Kind.DONE, "resynthesis requested")
 
 
-def _announce(live: Live, kind: EventType, reason: str, text: str, context: Context) -> None:
-    announce(context.upstream, live.composition, kind, reason, text, context.clock())
+def _fields(composition: Composition) -> dict[str, str]:
+    synthesis = composition.current.uuid if composition.current else ""
+    return {"composition": composition.title, "uid": composition.uid, "synthesis": synthesis}
+
+
+def _announce(live: Live, kind: EventType, reason: str, text: str, context: Context) -> bool:
+    return announce(context.upstream, live.composition, kind, reason, text, context.clock())

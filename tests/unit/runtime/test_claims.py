@@ -1,12 +1,14 @@
+import os
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from eno.errors import BrokerUnavailable, Refused
-from runtime.claims import LONGEST_WAIT, Claim, Merged
+from runtime.claims import LOCK, LONGEST_WAIT, RENEWAL, Claim, Merged
 from runtime.claims import Refused as RefusedClaim
-from runtime.dispatch import Enqueued, Parked
+from runtime.dispatch import Enqueued, Parked, Running
+from runtime.holder import Holder
 from tests.support.hints import NOW, Hints, message
 
 KEY = message().key
@@ -16,7 +18,8 @@ def test_the_marker_is_gone_before_the_first_read() -> None:
     hints = Hints()
     hints.dispatcher.enqueue(message())
     hints.begin(message())
-    assert hints.dispatcher.enqueue(message()) == Enqueued()
+    assert not hints.dispatcher.describe(KEY).pending
+    assert hints.dispatcher.enqueue(message()) == Running()
 
 
 def test_executions_of_one_key_do_not_overlap() -> None:
@@ -59,19 +62,71 @@ def test_the_flag_is_set_before_the_lock_is_tried() -> None:
     assert names == [hints.keys.again(KEY), hints.keys.lock(KEY)]
 
 
-def test_a_message_that_comes_back_after_its_process_died_takes_its_lock_over() -> None:
+ENDED = 2**30
+"""A process id that no system gives out."""
+
+
+@pytest.mark.parametrize(
+    ("holder", "taken"),
+    [
+        pytest.param(Holder("delivery", pid=ENDED), True, id="its process died"),
+        pytest.param(Holder("delivery", pid=os.getppid()), False, id="its process only lost the connection"),
+        pytest.param(Holder("delivery", "another-host", ENDED), False, id="nobody here can tell"),
+        pytest.param(Holder("another", pid=ENDED), False, id="it was another message's"),
+        pytest.param(Holder("delivery"), True, id="it is this very process, which does one thing at a time"),
+        pytest.param("garbage", False, id="nobody wrote that"),
+    ],
+)
+def test_a_message_that_comes_back_takes_its_lock_over_when(holder: object, taken: bool) -> None:
     hints = Hints()
-    hints.begin(message(), "delivery")
-    assert isinstance(hints.claims.begin(message(), "delivery"), Claim)
+    hints.redis.set(hints.keys.lock(KEY), str(holder), px=2000)
+    begun = hints.claims.begin(message(), "delivery")
+    assert isinstance(begun, Claim) is taken
+    expected = Holder("delivery") if taken else holder
+    assert hints.redis.get(hints.keys.lock(KEY)) == str(expected)
+    assert (hints.seconds_left(hints.keys.lock(KEY)) > 2) is taken
 
 
-def test_a_killed_worker_blocks_its_key_for_no_longer_than_the_time_limit() -> None:
-    hints = Hints(task_time_limit=100, task_soft_time_limit=90)
+def test_a_killed_worker_blocks_its_key_for_half_a_minute_whatever_the_time_limit() -> None:
+    hints = Hints(task_time_limit=700, task_soft_time_limit=600)
     hints.begin(message(), "dead")
     assert hints.claims.begin(message(), "next") == Merged()
-    assert 100 < hints.seconds_left(hints.keys.lock(KEY)) <= 130
+    assert LOCK.total_seconds() - 1 < hints.seconds_left(hints.keys.lock(KEY)) <= LOCK.total_seconds()
     hints.expire(hints.keys.lock(KEY))
     assert isinstance(hints.claims.begin(message(), "next"), Claim)
+
+
+def test_the_lock_of_a_long_execution_is_renewed_until_it_ends() -> None:
+    hints = Hints()
+    claim = hints.begin(message())
+    hints.redis.pexpire(hints.keys.lock(KEY), 2000)
+    hints.claims.renew()
+    assert hints.seconds_left(hints.keys.lock(KEY)) > LOCK.total_seconds() - 1
+    claim.done()
+    hints.claims.renew()
+    assert not hints.dispatcher.describe(KEY).running
+
+
+def test_a_lock_that_somebody_else_has_by_now_is_not_renewed() -> None:
+    hints = Hints()
+    hints.begin(message(), "late")
+    hints.redis.set(hints.keys.lock(KEY), "next", px=2000)
+    hints.claims.renew()
+    assert hints.seconds_left(hints.keys.lock(KEY)) <= 2
+
+
+def test_two_renewals_may_fail_before_a_lock_is_lost() -> None:
+    assert RENEWAL * 3 < LOCK
+
+
+def test_what_arrives_early_in_a_long_execution_is_remembered_to_its_end() -> None:
+    hints = Hints(task_time_limit=700, task_soft_time_limit=600)
+    hints.begin(message(), "first")
+    hints.claims.begin(message(), "second")
+    assert hints.seconds_left(hints.keys.again(KEY)) > 700
+    hints.redis.delete(hints.keys.again(KEY))
+    hints.dispatcher.enqueue(message())
+    assert hints.seconds_left(hints.keys.again(KEY)) > 700
 
 
 def test_a_lock_that_expired_and_is_somebody_elses_is_not_released() -> None:
@@ -80,7 +135,7 @@ def test_a_lock_that_expired_and_is_somebody_elses_is_not_released() -> None:
     hints.expire(hints.keys.lock(KEY))
     hints.begin(message(), "next")
     late.done()
-    assert hints.redis.get(hints.keys.lock(KEY)) == "next"
+    assert hints.redis.get(hints.keys.lock(KEY)) == str(Holder("next"))
 
 
 def test_failures_in_a_row_wait_longer_each_time() -> None:

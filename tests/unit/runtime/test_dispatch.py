@@ -4,8 +4,9 @@ import pytest
 
 from eno.errors import BrokerUnavailable, Refused
 from runtime.broker import Keys
-from runtime.dispatch import Enqueued, NotBefore, Parked, Pending, celery_configuration
+from runtime.dispatch import Enqueued, NotBefore, Parked, Pending, Running
 from runtime.messages import MESSAGES, TaskName
+from runtime.sender import celery_configuration
 from tests.support.hints import NOW, Hints, message, settings
 
 
@@ -59,6 +60,81 @@ def test_a_failed_send_leaves_a_marker_alone_that_somebody_set_meanwhile() -> No
     with pytest.raises(BrokerUnavailable):
         hints.dispatcher.enqueue(message())
     assert hints.redis.get(marker) == "somebody else's"
+
+
+def test_many_messages_are_answered_one_by_one() -> None:
+    hints = Hints()
+    hints.begin(message("running"), "one")
+    hints.begin(message("failed")).fail(retry_after=30)
+    hints.begin(message("parked")).park(Refused("patch", status=400))
+    hints.dispatcher.enqueue(message("pending"))
+    hints.outbox.sent.clear()
+    names = ["new", "running", "failed", "parked", "pending", "new", "other"]
+    answers = hints.dispatcher.enqueue_all([message(name) for name in names])
+    assert [type(answer) for answer in answers] == [Enqueued, Running, NotBefore, Parked, Pending, Pending, Enqueued]
+    assert hints.outbox.sent == [message("new"), message("other")]
+    assert hints.dispatcher.enqueue_all([]) == []
+
+
+def test_the_round_trips_do_not_grow_with_the_messages() -> None:
+    """One tells what stands against each key, one sets the markers."""
+    hints = Hints()
+    trips: list[int] = []
+    pipeline = hints.redis.pipeline
+
+    def counting(*args: object, **kwargs: object) -> object:
+        pipe = pipeline(*args, **kwargs)
+        execute = pipe.execute
+
+        def count() -> object:
+            trips.append(len(pipe))
+            return execute()
+
+        pipe.execute = count
+        return pipe
+
+    hints.redis.pipeline = counting  # type: ignore[method-assign]
+    hints.dispatcher.enqueue_all([message(f"web-{number}") for number in range(100)])
+    assert [length for length in trips if length] == [300, 200]
+    assert len(hints.outbox.sent) == 100
+
+
+def test_none_of_many_messages_that_could_not_be_sent_is_pending() -> None:
+    hints = Hints()
+    messages = [message("web"), message("db")]
+    hints.outbox.broken = True
+    with pytest.raises(BrokerUnavailable):
+        hints.dispatcher.enqueue_all(messages)
+    hints.outbox.broken = False
+    assert hints.dispatcher.enqueue_all(messages) == [Enqueued()] * 2
+
+
+def test_a_thousand_requests_during_an_execution_are_one_message_after_it() -> None:
+    hints = Hints()
+    claim = hints.begin(message())
+    assert {hints.dispatcher.enqueue(message()) for _ in range(1000)} == {Running()}
+    assert hints.outbox.sent == []
+    claim.done()
+    assert hints.outbox.sent == [message()]
+
+
+def test_a_request_is_not_lost_when_the_execution_ends_at_the_same_moment() -> None:
+    """The lock is seen; then it goes, and its holder looks for the flag before it is set."""
+    hints = Hints()
+    claim = hints.begin(message())
+    pipeline = hints.redis.pipeline
+    moments: list[object] = []
+
+    def ending_in_between(*args: object, **kwargs: object) -> object:
+        moments.append(None)
+        if len(moments) == 2:
+            hints.redis.pipeline = pipeline  # type: ignore[method-assign]
+            claim.done()
+        return pipeline(*args, **kwargs)
+
+    hints.redis.pipeline = ending_in_between  # type: ignore[method-assign]
+    assert hints.dispatcher.enqueue(message()) == Enqueued()
+    assert hints.outbox.sent == [message()]
 
 
 def test_without_redis_the_error_names_the_host_and_no_password() -> None:

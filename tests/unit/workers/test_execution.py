@@ -10,6 +10,7 @@ from eno.scope import Scope
 from runtime.dispatch import Enqueued, NotBefore, Parked
 from runtime.messages import CleanupMessage, GateMessage, Message, RecordMessage, RetireMessage, TaskName
 from tests.support.hints import NOW, Hints, message
+from tests.support.tally import Tally
 from workers.context import Context
 from workers.execution import Ending, Executor, Failure, out_of_scope
 from workers.outcome import Kind, Outcome
@@ -27,7 +28,11 @@ class Bench:
         self.seen: list[Message] = []
         self.during: Callable[[], object] = lambda: None
         self.context: Callable[[], Context] = lambda: NO_CONTEXT
-        self._executor = Executor(self.hints.settings, self.hints.claims, lambda: self.context())
+        self.tally = Tally()
+        self.seconds = 0.0
+        self._executor = Executor(
+            self.hints.settings, self.hints.claims, lambda: self.context(), self.tally, timer=lambda: self.seconds
+        )
 
     def handle(self, message: Message, _: Context) -> Outcome:
         self.seen.append(message)
