@@ -9,14 +9,35 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 
 from watcher.chunks import InventoryRecord
 from watcher.keys import Key, Kind
-from watcher.records import CompositionRecord, LineageRecord, Record, SliceRecord, Subject, Unreadable
+from watcher.records import (
+    CompositionRecord,
+    LineageRecord,
+    Record,
+    SliceRecord,
+    Subject,
+    Unreadable,
+    undecided_since,
+)
 from watcher.referrers import Referrers
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a cache holds. `undecided` counts compositions, the oldest of which waits since `oldest_undecided`."""
+
+    objects: Counter[Kind]
+    unreadable: Counter[Kind]
+    undecided: int
+    oldest_undecided: datetime | None
 
 
 class Cache:
@@ -27,9 +48,13 @@ class Cache:
         self._records: dict[Key, Record] = {}
         self._referrers = Referrers()
         self._unreadable: dict[Key, str] = {}
+        self._inventories_listed = False
 
     def replace(self, kind: Kind, listed: Iterable[Record | Unreadable]) -> set[Key]:
-        """Take over a complete list of a kind. Only what differs from before is to be looked at."""
+        """Take over a complete list of a kind. Only what differs from before is to be looked at.
+
+        That no inventory is known means something only once they are listed, so then all that may have one differs.
+        """
         found = {each.key: each for each in listed}
         with self._lock:
             known = {key for key in self._records.keys() | self._unreadable.keys() if key.kind is kind}
@@ -38,6 +63,9 @@ class Cache:
                 looks |= self._put(key, None)
             for key, each in found.items():
                 looks |= self._put(key, each)
+            if kind is Kind.INVENTORY and not self._inventories_listed:
+                self._inventories_listed = True
+                looks |= {each.key for each in self._compositions() if each.in_recovery_scope}
             return looks
 
     def change(self, found: Record | Unreadable) -> set[Key]:
@@ -58,6 +86,8 @@ class Cache:
         with self._lock:
             if key.kind is Kind.LINEAGE:
                 return Subject(None, lineage=self._lineage(key))
+            if key in self._unreadable:
+                return Subject(None)  # there it is: its slices are no orphans
             found = self._records.get(key)
             if isinstance(found, SliceRecord):
                 return Subject(None, (found,))
@@ -65,12 +95,27 @@ class Cache:
             slices = tuple(each for each in self._known(related) if isinstance(each, SliceRecord))
             if not isinstance(found, CompositionRecord):
                 return Subject(None, slices)
-            stored = (each for history in found.histories for each in self._known(self._referrers.of(history)))
             return Subject(
                 found,
                 slices,
-                inventories=tuple(each for each in stored if isinstance(each, InventoryRecord)),
+                inventories=self._inventories(found),
                 adopted_in_use=found.key._replace(name=found.history.adopted) in self._records,
+            )
+
+    def everything(self) -> set[Key]:
+        """All that there is to look at."""
+        with self._lock:
+            return set().union(*(self._looks(each) for each in self._records.values()))
+
+    def survey(self) -> Survey:
+        """How much is known, and what is undecided."""
+        with self._lock:
+            waiting = [since for each in self._compositions() if (since := undecided_since(each)) is not None]
+            return Survey(
+                objects=Counter(key.kind for key in self._records),
+                unreadable=Counter(key.kind for key in self._unreadable),
+                undecided=len(waiting),
+                oldest_undecided=min(waiting, default=None),
             )
 
     def __len__(self) -> int:
@@ -130,6 +175,15 @@ class Cache:
             return set()
         lineages = {claim[0] for claim in claims if claim is not None}
         return {key for key in lineages if any(each.kind is Kind.INVENTORY for each in self._referrers.of(key))}
+
+    def _compositions(self) -> Iterator[CompositionRecord]:
+        return (each for each in self._records.values() if isinstance(each, CompositionRecord))
+
+    def _inventories(self, of: CompositionRecord) -> tuple[InventoryRecord, ...] | None:
+        if not self._inventories_listed:
+            return None
+        stored = (each for history in of.histories for each in self._known(self._referrers.of(history)))
+        return tuple(each for each in stored if isinstance(each, InventoryRecord))
 
     def _lineage(self, key: Key) -> LineageRecord:
         found = self._known(self._referrers.of(key))

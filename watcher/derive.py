@@ -65,6 +65,8 @@ def record(subject: Subject, now: datetime, scope: Scope) -> Derived:
     composition = subject.composition
     if composition is None or not composition.in_recovery_scope or not composition.history.to_record:
         return NOTHING
+    if subject.inventories is None:
+        return NOTHING
     return NOTHING if is_recorded(subject, now) else Derived((_about(composition, TaskName.RECORD, scope),))
 
 

@@ -8,25 +8,30 @@ calls for nothing is not looked at until it changes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Protocol
 
 from eno.errors import BrokerUnavailable
 from eno.scope import Scope
 from kube.cluster import Json
 from kube.reflector import Stop
-from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked
+from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked, Running
 from runtime.messages import Message, TaskName
 from watcher.agenda import Agenda, Look
 from watcher.cache import Cache
-from watcher.derive import derive
+from watcher.derive import Derived, derive
 from watcher.keys import Key, Kind
 from watcher.records import Record, Unreadable, read
 
 TICK_SECONDS = 0.5
 """How often an idle loop wakes up: how late a timer or a request to stop may be noticed."""
+
+BATCH = 100
+"""Looks that ask Redis together: a larger batch saves no more round trips worth counting."""
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
@@ -38,13 +43,30 @@ _log = logging.getLogger(__name__)
 class Queue(Protocol):
     """The part of `runtime.dispatch.Dispatcher` that a watcher uses. Raises BrokerUnavailable."""
 
-    def enqueue(self, message: Message) -> Dispatched:
-        """Send the message unless its key is pending, waits or is parked."""
+    def enqueue_all(self, messages: Sequence[Message]) -> list[Dispatched]:
+        """Send each message unless its key is pending, runs, waits or is parked, and tell which."""
         ...
 
     def unpark(self, key: str) -> bool:
         """Let a key that is parked or waits be enqueued again. False when it did neither."""
         ...
+
+
+class Leadership(Protocol):
+    """The part of `kube.lease.Candidate` that a watcher uses."""
+
+    def require(self) -> None:
+        """Raises SextonError unless this process leads at this very moment."""
+        ...
+
+
+@dataclass
+class Tally:
+    """What a follower has done, for metrics: messages enqueued, looks, and steps that Redis failed."""
+
+    enqueued: Counter[TaskName] = field(default_factory=Counter)
+    looks: int = 0
+    broker_errors: int = 0
 
 
 class CacheSink:
@@ -82,7 +104,7 @@ class CacheSink:
 
 
 class Follower:
-    """Takes looks off the agenda, one at a time. `clock` returns an aware instant, `resync` is a duration."""
+    """Takes looks off the agenda, up to BATCH at a time. `clock` returns an aware instant, `resync` is a duration."""
 
     def __init__(
         self,
@@ -90,6 +112,7 @@ class Follower:
         cache: Cache,
         agenda: Agenda,
         queue: Queue,
+        leadership: Leadership,
         *,
         clock: Callable[[], datetime],
         resync: timedelta,
@@ -98,12 +121,18 @@ class Follower:
         self._cache = cache
         self._agenda = agenda
         self._queue = queue
+        self._leadership = leadership
         self._clock = clock
         self._resync = resync
         self._failures = 0
+        self.tally = Tally()
+
+    def take_over(self) -> None:
+        """Put everything that is known on the agenda: nobody knows what the leader before had come to."""
+        self._agenda.look(self._cache.everything(), changed=False)
 
     def run(self, stop: Stop, beat: Callable[[], None]) -> None:
-        """Look at whatever is due until `stop` is set, calling `beat` before each look and at each tick."""
+        """Look at whatever is due until `stop` is set, calling `beat` before each step and at each tick."""
         while not stop.is_set():
             beat()
             pause = self.step()
@@ -113,25 +142,45 @@ class Follower:
                 stop.wait(pause)
 
     def step(self) -> float | None:
-        """Look at one key. Returns the seconds to pause before the next one, None when none is due."""
-        look = self._agenda.take(self._clock())
-        if look is None:
+        """Look at the next keys. Returns the seconds to pause before the next step, None when no key is due.
+
+        Raises SextonError when something is to be enqueued and this process does not lead.
+        """
+        looks = list(islice(iter(lambda: self._agenda.take(self._clock()), None), BATCH))
+        if not looks:
             return None
+        now = self._clock()
+        self.tally.looks += len(looks)
+        due = []
+        for look in looks:
+            if (derived := self._derive(look, now)).tasks:
+                due.append((look, derived))
+            else:
+                self._look_again(look, derived, (), now)
         try:
-            self._look(look)
+            self._ask(due, now)
         except BrokerUnavailable as error:
-            self._agenda.look([look.key], changed=look.changed, slices_changed=look.slices_changed)
+            for look, _ in due:
+                self._agenda.look([look.key], changed=look.changed, slices_changed=look.slices_changed)
             return self._broker_lost(error)
         return 0.0
 
-    def _look(self, look: Look) -> None:
-        """Enqueue what is due, and put the next look on the agenda."""
-        now = self._clock()
+    def _ask(self, due: Sequence[tuple[Look, Derived]], now: datetime) -> None:
+        """Enqueue what is due, and put the next look at each key on the agenda."""
+        answers = iter(self._enqueue([(message, look.changed) for look, derived in due for message in derived.tasks]))
+        for look, derived in due:
+            self._look_again(look, derived, [(message, next(answers)) for message in derived.tasks], now)
+
+    def _derive(self, look: Look, now: datetime) -> Derived:
         subject = replace(self._cache.subject(look.key), slices_changed=look.slices_changed)
         derived = derive(subject, now, self._scope)
         for finding in derived.findings:
             _log.warning("%s", finding, extra={"action": "object-left-alone", "object": str(look.key)})
-        answers = [(message, self._enqueue(message, changed=look.changed)) for message in derived.tasks]
+        return derived
+
+    def _look_again(
+        self, look: Look, derived: Derived, answers: Sequence[tuple[Message, Dispatched]], now: datetime
+    ) -> None:
         resync = now + self._resync
         # Whatever Redis said of a key, Redis may forget.
         instants = [min(answer.at, resync) if isinstance(answer, NotBefore) else resync for _, answer in answers]
@@ -139,23 +188,40 @@ class Follower:
             instants.append(derived.look_again)
         # Of a settled composition only this look knows that the gate is due.
         held_back = any(
-            message.task is TaskName.GATE and isinstance(answer, NotBefore | Parked) for message, answer in answers
+            message.task is TaskName.GATE and isinstance(answer, NotBefore | Parked | Running)
+            for message, answer in answers
         )
         self._agenda.look_at(look.key, min(instants, default=None), slices_changed=look.slices_changed and held_back)
 
-    def _enqueue(self, message: Message, *, changed: bool) -> Dispatched:
-        answer = self._queue.enqueue(message)
+    def _enqueue(self, asked: Sequence[tuple[Message, bool]]) -> list[Dispatched]:
+        """The answer to each message. With each comes whether its object changed, which ends a wait."""
+        if not asked:
+            return []
+        # Here and nowhere earlier: the process may have been stopped for any time between two lines.
+        self._leadership.require()
+        answers = self._queue.enqueue_all([message for message, _ in asked])
         self._broker_found()
-        if changed and isinstance(answer, NotBefore | Parked) and self._queue.unpark(message.key):
-            answer = self._queue.enqueue(message)
-        if isinstance(answer, Enqueued):
-            _log.info("enqueued", extra={"action": "task-enqueued", **message.log_context()})
-        return answer
+        unparked = [
+            index
+            for index, (message, changed) in enumerate(asked)
+            if changed and isinstance(answers[index], NotBefore | Parked) and self._queue.unpark(message.key)
+        ]
+        if unparked:
+            self._leadership.require()
+            retried = self._queue.enqueue_all([asked[index][0] for index in unparked])
+            for index, answer in zip(unparked, retried, strict=True):
+                answers[index] = answer
+        for (message, _), answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Enqueued):
+                self.tally.enqueued[message.task] += 1
+                _log.info("enqueued", extra={"action": "task-enqueued", **message.log_context()})
+        return answers
 
     def _broker_lost(self, error: BrokerUnavailable) -> float:
         if self._failures == 0:
             _log.error("%s", error, extra={"action": "broker-lost"})
         self._failures += 1
+        self.tally.broker_errors += 1
         return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 16))
 
     def _broker_found(self) -> None:

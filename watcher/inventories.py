@@ -18,7 +18,7 @@ from watcher.records import CompositionRecord, LineageRecord, Subject
 def is_recorded(subject: Subject, now: datetime) -> bool:
     """Whether the snapshot of the composition's synthesis is complete, and nothing is left that it replaces."""
     source = _source(subject.composition)
-    inventory = Inventory(tuple(each.holding.stored for each in subject.inventories))
+    inventory = Inventory(tuple(each.holding.stored for each in subject.inventories or ()))
     stored = inventory.complete(source) if source else None
     if subject.composition is None or source is None:
         return False

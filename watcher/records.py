@@ -171,13 +171,14 @@ class Subject:
 
     `composition` is None where only its slices are left, and for a slice that no composition controls.
     `slices_changed`: one of them did since the last look. Their metadata does not tell what it was.
+    `inventories` is None as long as they are not listed, which says nothing about whether there are any (P9).
     `adopted_in_use`: a composition has the name whose history this one adopted.
     """
 
     composition: CompositionRecord | None
     slices: tuple[SliceRecord, ...] = ()
     slices_changed: bool = False
-    inventories: tuple[InventoryRecord, ...] = ()
+    inventories: tuple[InventoryRecord, ...] | None = ()
     adopted_in_use: bool = False
     lineage: LineageRecord | None = None
 
@@ -224,6 +225,14 @@ def record_composition(obj: Mapping[str, Any], scope: Scope) -> CompositionRecor
         previous_slice_names=view.previous.slice_names if view.previous else (),
         history=HistoryRecord.of(view),
     )
+
+
+def undecided_since(composition: CompositionRecord) -> datetime | None:
+    """Since when its readiness waits for a recovery decision; None when it does not."""
+    current = composition.current
+    if current is None or current.decided or composition.deleting:
+        return None
+    return current.synthesized if composition.opted_in and composition.in_watch_scope else None
 
 
 def record_slice(obj: Mapping[str, Any]) -> SliceRecord:

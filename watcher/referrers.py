@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from watcher.keys import Key
 
+_FEW = 8
+"""Up to so many referrers are a tuple, which takes a third of the memory of a set."""
+
+_Referrers: TypeAlias = Key | tuple[Key, ...] | set[Key]
+"""Nearly every key has one referrer, or a few; a lineage can have thousands."""
+
 
 class Referrers:
-    """The keys that refer to a key. Nearly all have one, so a set is only made for the second."""
+    """The keys that refer to a key."""
 
     def __init__(self) -> None:
-        self._by_target: dict[Key, Key | set[Key]] = {}
+        self._by_target: dict[Key, _Referrers] = {}
 
     def of(self, target: Key) -> set[Key]:
         """A set that the caller may change."""
         found = self._by_target.get(target)
-        if found is None:
-            return set()
-        return set(found) if isinstance(found, set) else {found}
+        return set() if found is None else {found} if isinstance(found, Key) else set(found)
 
     def add(self, referrer: Key, targets: Iterable[Key]) -> None:
         """Remember that `referrer` refers to each of `targets`."""
@@ -26,16 +31,22 @@ class Referrers:
             found = self._by_target.setdefault(target, referrer)
             if isinstance(found, set):
                 found.add(referrer)
-            elif found != referrer:
-                self._by_target[target] = {found, referrer}
+            elif found is not referrer:
+                self._by_target[target] = _packed(self.of(target) | {referrer})
 
     def remove(self, referrer: Key, targets: Iterable[Key]) -> None:
         """Forget it again."""
         for target in targets:
             found = self._by_target.get(target)
-            if isinstance(found, set):
+            if isinstance(found, set) and len(found) > _FEW:
                 found.discard(referrer)
-                if len(found) == 1:
-                    self._by_target[target] = found.pop()
-            elif found == referrer:
-                del self._by_target[target]
+            elif left := self.of(target) - {referrer}:
+                self._by_target[target] = _packed(left)
+            else:
+                self._by_target.pop(target, None)
+
+
+def _packed(keys: set[Key]) -> _Referrers:
+    if len(keys) > _FEW:
+        return keys
+    return next(iter(keys)) if len(keys) == 1 else tuple(keys)

@@ -2,200 +2,30 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
-import urllib3
 
-from eno.errors import Unreachable
 from eno.inventory.secrets import lineage
 from eno.objects import OPT_IN_ANNOTATION
 from eno.retirement import UNCLAIMED_SINCE_ANNOTATION
 from eno.scope import Scope
 from eno.times import format_time
-from kube.cluster import Json, Query
-from kube.config import load_connection
-from kube.http import HttpCluster
-from kube.limits import RateLimits
-from kube.resources import COMPOSITIONS, NAMESPACES, RESOURCE_SLICES, SECRETS
-from runtime.redis_server import RedisServer
-from tests.support.factories import (
-    STAMP,
-    SYNTHESIZER,
-    composition_json,
-    decided,
-    entry,
-    inventory,
-    manifest,
-    slice_json,
-    synthesis,
-)
+from kube.resources import COMPOSITIONS, RESOURCE_SLICES
+from tests.support.factories import STAMP, SYNTHESIZER, decided, manifest, slice_json, synthesis
 from tests.support.redis import running_redis
-from tests.support.waiting import until
-
-DEADLINE = 20.0
-NAMESPACE = "prod"
-RESYNC = 1
-"""Seconds."""
-
-
-def eventually(condition: Callable[[], Any], what: str) -> Any:
-    """What the condition returned when it first held."""
-    return until(condition, what, seconds=DEADLINE)
-
-
-class Running:
-    """A Python module as a process; its stderr is a file of JSON lines."""
-
-    def __init__(self, log: Path, *arguments: str) -> None:
-        self._log = log
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SEXTON_", "POD_"))}
-        with log.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *arguments], stderr=stderr, stdout=subprocess.DEVNULL, env=environment
-            )
-
-    def lines(self, action: str) -> list[Json]:
-        """The log lines with this action, so far."""
-        complete = self._log.read_text().split("\n")[:-1]
-        parsed = [json.loads(line) for line in complete if line.startswith("{")]
-        return [line for line in parsed if line["action"] == action]
-
-    def until(self, action: str) -> Json:
-        found: list[Json] = eventually(lambda: self.lines(action), f"{action} in the log")
-        return found[0]
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        """The exit code."""
-        self.process.send_signal(number)
-        return self.process.wait(DEADLINE)
-
-
-@contextmanager
-def running(log: Path, *arguments: str) -> Iterator[Running]:
-    started = Running(log, *arguments)
-    try:
-        yield started
-    finally:
-        started.process.kill()
-        started.process.wait()
-
-
-class World:
-    """An API server, a Redis, and watchers that come and go."""
-
-    def __init__(self, directory: Path, kubeconfig: Path, broker: RedisServer, apiserver: Running) -> None:
-        self.directory, self.kubeconfig, self.broker, self.apiserver = directory, kubeconfig, broker, apiserver
-        limits = RateLimits(requests_per_second=1000, burst=1000, slice_writes_per_second=1000)
-        self.cluster = HttpCluster(load_connection(str(kubeconfig)), user_agent="test", limits=limits)
-        self.redis = redis.Redis.from_url(broker.url, decode_responses=True)
-        self.audit = directory / "audit.log"
-        self._logs = 0
-
-    @property
-    def port(self) -> str:
-        """The API server's."""
-        return self.cluster.server.rpartition(":")[2]
-
-    @contextmanager
-    def watching(self, *flags: str, synced: bool = True) -> Iterator[Running]:
-        """A watcher that recovers in NAMESPACE."""
-        self._logs += 1
-        log = self.directory / f"watcher-{self._logs}.log"
-        arguments = ["watcher", "--kubeconfig", str(self.kubeconfig), "--broker-url", self.broker.url]
-        arguments += ["--pod-namespace", NAMESPACE, "--enable-tombstone-recovery"]
-        arguments += ["--resync-seconds", str(RESYNC), *flags]
-        with running(log, *arguments) as watcher:
-            if synced:
-                watcher.until("caches-synced")
-            yield watcher
-
-    def answers(self) -> bool:
-        """Whether the API server does."""
-        try:
-            self.cluster.list_page(Query(NAMESPACES))
-        except Unreachable:
-            return False
-        return True
-
-    def create_namespaces(self) -> None:
-        for name in (NAMESPACE, "dev"):
-            self.cluster.create(NAMESPACES, None, {"metadata": {"name": name}})
-
-    def create(self, name: str, *, namespace: str = NAMESPACE, **fields: Any) -> str:
-        """A composition whose current synthesis lacks history, unless `fields` say otherwise. Returns its UID."""
-        current = fields.pop("current", synthesis(f"synthesis-of-{name}"))
-        body = composition_json(name, namespace=namespace, uid=None, current=current, **fields)
-        created = self.cluster.create(COMPOSITIONS, namespace, body)
-        self.cluster.merge_patch(COMPOSITIONS, namespace, name, {"status": body["status"]}, subresource="status")
-        return str(created["metadata"]["uid"])
-
-    def remember(self, name: str, **annotations: str) -> None:
-        """An inventory of a composition in NAMESPACE, in one Secret."""
-        (secret,) = inventory([entry()], name=name, namespace=NAMESPACE)
-        secret["metadata"]["annotations"] |= annotations
-        for key in ("uid", "resourceVersion"):
-            del secret["metadata"][key]
-        self.cluster.create(SECRETS, "kube-system", secret)
-
-    def annotate(self, name: str, **annotations: str) -> None:
-        patch = {"metadata": {"annotations": annotations}}
-        self.cluster.merge_patch(COMPOSITIONS, NAMESPACE, name, patch)
-
-    def messages(self, instance: str = "sexton") -> list[str]:
-        """The names of the compositions that recover messages wait for, oldest first."""
-        return [payload["name"] for payload in self.payloads(instance)]
-
-    def payloads(self, instance: str = "sexton", *, task: str = "recover") -> list[Json]:
-        """What the messages of one task say, oldest first."""
-        waiting = self.redis.lrange(f"{instance}.{task}", 0, -1)
-        return [_payload(str(body)) for body in reversed(waiting)]
-
-    def settle(self) -> None:
-        """Wait until everything that happened before has been looked at: the agenda is worked off in order."""
-        name = f"fence-{time.monotonic_ns()}"
-        # Of another lineage: whoever is still to be recovered claims all history of its own.
-        self.create(name, synthesizer="fence")
-        eventually(lambda: name in self.messages(), f"a message for {name}")
-
-    def considered(self) -> list[str]:
-        """The messages without those that `settle` made."""
-        self.settle()
-        return [name for name in self.messages() if not name.startswith("fence-")]
-
-
-def _payload(body: str) -> Json:
-    """The keyword arguments of a Celery message (protocol 2): the second element of its body."""
-    arguments: Json = json.loads(base64.b64decode(json.loads(body)["body"]))[1]
-    return arguments
+from tests.support.watching import NAMESPACE, RESYNC, World, eventually, probe, running, running_world
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    kubeconfig = tmp_path / "kubeconfig"
-    arguments = ("--kubeconfig", str(kubeconfig), "--audit-log", str(tmp_path / "audit.log"))
-    with (
-        running_redis(tmp_path) as broker,
-        running(tmp_path / "devcluster.log", "devcluster", *arguments) as apiserver,
-    ):
-        eventually(kubeconfig.exists, "a kubeconfig")
-        world = World(tmp_path, kubeconfig, broker, apiserver)
-        world.create_namespaces()
+    with running_world(tmp_path) as world:
         yield world
-        world.cluster.close()
-        world.redis.close()
 
 
 def test_a_composition_that_needs_recovery_gets_exactly_one_message(world: World) -> None:
@@ -333,9 +163,10 @@ def test_an_inventory_that_no_object_points_to_is_found_by_every_new_watcher(wor
     world.remember("web")
     for _ in range(2):
         world.redis.flushall()
-        with world.watching():
+        with world.watching() as watcher:
             (message,) = eventually(lambda: world.payloads(task="retire"), "a retire message")
             assert (message["namespace"], message["lineage"]) == (NAMESPACE, lineage(NAMESPACE, SYNTHESIZER))
+            assert watcher.end() == 0
 
 
 @pytest.mark.parametrize("passed", [0, 3600], ids=["while it runs", "while nothing runs"])
@@ -390,9 +221,3 @@ def test_an_api_server_that_cannot_be_reached_is_waited_for(world: World) -> Non
         assert status == 503
         assert "stream of compositions.eno.azure.io" in text
         assert watcher.end() == 0
-
-
-def probe(port: int, path: str) -> tuple[int, str]:
-    with urllib3.PoolManager(retries=False, timeout=DEADLINE) as pool:
-        answer = pool.request("GET", f"http://127.0.0.1:{port}/{path}")
-        return answer.status, answer.data.decode()

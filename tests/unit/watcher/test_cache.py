@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eno.times import parse_time
 from kube.cluster import Json
-from tests.unit.watcher.factories import SCOPE, composition, resource_slice, synthesis
+from tests.unit.watcher.factories import SCOPE, composition, decision, resource_slice, synthesis
 from watcher.cache import Cache
 from watcher.keys import Key, Kind
 from watcher.records import Record, Subject, Unreadable, read
@@ -155,6 +156,44 @@ def test_an_unreadable_object_counts_until_it_is_repaired(repair: Callable[[Cach
     assert cache.unreadable == 0
 
 
+def test_the_slices_of_an_unreadable_composition_are_no_orphans() -> None:
+    cache = filled([BROKEN], [resource_slice()])
+    assert cache.subject(WEB) == Subject(None)
+    assert change(cache, compositions(composition())) == {WEB}
+    assert len(cache.subject(WEB).slices) == 1
+
+
+def test_an_unreadable_object_is_read_again_with_every_list() -> None:
+    cache = filled([BROKEN], [])
+    assert cache.replace(Kind.COMPOSITION, compositions(BROKEN)) == set()
+    assert cache.replace(Kind.COMPOSITION, compositions(composition())) == {WEB}
+
+
+def test_a_survey_counts_what_is_known_unreadable_and_undecided() -> None:
+    earlier, later = "2026-02-01T00:00:00Z", "2026-02-02T00:00:00Z"
+    cache = filled(
+        [
+            composition("a", current=synthesis(synthesized=later)),
+            composition("b", current=synthesis(synthesized=earlier)),
+            composition("decided", current=synthesis(tombstoneRecoveryStatus=decision(), synthesized=earlier)),
+            composition("opted-out", opt_in=None, current=synthesis(synthesized=earlier)),
+            composition("not-synthesized", current=synthesis(synthesized=None)),
+            composition("elsewhere", namespace="dev", current=synthesis(synthesized=earlier)),
+            composition("going", deletionTimestamp=later, current=synthesis(synthesized=earlier)),
+            BROKEN,
+        ],
+        [resource_slice()],
+    )
+    survey = cache.survey()
+    assert survey.objects == {Kind.COMPOSITION: 7, Kind.SLICE: 1}
+    assert survey.unreadable == {Kind.COMPOSITION: 1}
+    assert (survey.undecided, survey.oldest_undecided) == (2, parse_time(earlier))
+
+
+def test_nothing_undecided_has_no_age() -> None:
+    assert Cache().survey().oldest_undecided is None
+
+
 NAMES = st.sampled_from(["a", "b", "c"])
 VERSIONS = st.integers(1, 3)
 
@@ -190,6 +229,13 @@ LISTS = st.tuples(st.lists(any_composition() | st.just(BROKEN), max_size=4), st.
 def everything(cache: Cache) -> Any:
     keys = [Key(kind, "prod", name) for kind in Kind for name in ("a", "b", "c", "web")]
     return [cache.subject(key) for key in keys], len(cache), cache.unreadable
+
+
+@given(LISTS)
+def test_all_that_there_is_to_look_at_is_what_a_fresh_list_looks_at(lists: tuple[list[Json], list[Json]]) -> None:
+    cache = Cache()
+    looks = cache.replace(Kind.COMPOSITION, compositions(*lists[0])) | cache.replace(Kind.SLICE, slices(*lists[1]))
+    assert cache.everything() == looks
 
 
 @given(before=LISTS, events=EVENTS, after=LISTS)

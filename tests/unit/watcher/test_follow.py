@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
 
-from eno.errors import BrokerUnavailable
+from eno.errors import BrokerUnavailable, Retryable
 from eno.times import format_time
 from kube.cluster import Json
-from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked, Pending
+from runtime.dispatch import Dispatched, Enqueued, NotBefore, Parked, Pending, Running
 from runtime.messages import Message, TaskName
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, resource_slice, synthesis
 from watcher.agenda import Agenda
 from watcher.cache import Cache
-from watcher.follow import LONGEST_PAUSE_SECONDS, CacheSink, Follower
+from watcher.follow import BATCH, LONGEST_PAUSE_SECONDS, CacheSink, Follower
 from watcher.keys import Kind
 
 RESYNC = timedelta(seconds=30)
@@ -43,9 +43,12 @@ class ScriptedQueue:
     sent: list[Message] = field(default_factory=list)
     asked: int = 0
 
-    def enqueue(self, message: Message) -> Dispatched:
+    def enqueue_all(self, messages: Sequence[Message]) -> list[Dispatched]:
         if self.down:
             raise BrokerUnavailable("not available", where="Redis 127.0.0.1:6379/0")
+        return [self._enqueue(message) for message in messages]
+
+    def _enqueue(self, message: Message) -> Dispatched:
         if message.task not in self.tasks:
             return Enqueued()
         self.asked += 1
@@ -64,12 +67,27 @@ class ScriptedQueue:
         return True
 
 
+class Leading:
+    """A leader, until `lost` says otherwise, or it was asked `lost_after` times."""
+
+    def __init__(self) -> None:
+        self.lost = False
+        self.lost_after: int | None = None
+        self.asked = 0
+
+    def require(self) -> None:
+        self.asked += 1
+        if self.lost or (self.lost_after is not None and self.asked > self.lost_after):
+            raise Retryable("no longer leading")
+
+
 class World:
     """A watcher's insides with the clock and the streams in the test's hands."""
 
     def __init__(self) -> None:
         self.now = NOW
         self.queue = ScriptedQueue()
+        self.leading = Leading()
         self.restart()
 
     def restart(self) -> None:
@@ -77,7 +95,9 @@ class World:
         self.cache, self.agenda = Cache(), Agenda()
         self.compositions = CacheSink(Kind.COMPOSITION, SCOPE, self.cache, self.agenda)
         self.slices = CacheSink(Kind.SLICE, SCOPE, self.cache, self.agenda)
-        self.follower = Follower(SCOPE, self.cache, self.agenda, self.queue, clock=lambda: self.now, resync=RESYNC)
+        self.follower = Follower(
+            SCOPE, self.cache, self.agenda, self.queue, self.leading, clock=lambda: self.now, resync=RESYNC
+        )
 
     def list_compositions(self, *objects: Json) -> None:
         self.compositions.replace([self.compositions.record(obj) for obj in objects], "1")
@@ -335,8 +355,17 @@ def test_pauses_during_an_outage_grow_up_to_a_limit(world: World) -> None:
 def test_objects_that_call_for_nothing_are_looked_at_during_an_outage(world: World) -> None:
     world.queue.down = True
     world.list_compositions(composition("a"), composition("b", opt_in=None))
-    assert [world.follower.step() for _ in range(2)] == [0.5, 0.0]
-    assert world.follower.step() == 1.0
+    assert world.follower.step() == 0.5
+    assert [look.key.name for look in iter(lambda: world.agenda.take(world.now), None)] == ["a"]
+
+
+def test_a_thousand_objects_ask_redis_ten_times(world: World) -> None:
+    world.list_compositions(*(composition(f"web-{number}", uid=f"uid-{number}") for number in range(10 * BATCH)))
+    steps = 0
+    while world.follower.step() is not None:
+        steps += 1
+    assert steps == 10
+    assert len({message.key for message in world.queue.sent}) == 10 * BATCH
 
 
 def test_an_object_that_no_message_can_carry_stops_nobody_else(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -361,17 +390,56 @@ def test_a_malformed_object_stops_nobody_else(world: World) -> None:
     assert len(world.queue.sent) == 1
 
 
-def test_a_changed_slice_of_a_settled_composition_is_remembered_while_its_gate_is_held_back(world: World) -> None:
+@pytest.mark.parametrize("answer", [NotBefore(NOW + timedelta(seconds=10)), Running()], ids=["held back", "running"])
+def test_a_changed_slice_of_a_settled_composition_is_remembered_while_its_gate_cannot_be_sent(
+    world: World, answer: Dispatched
+) -> None:
     world.queue.tasks = {TaskName.GATE}
     world.list_compositions(READY)
     world.list_slices(resource_slice())
     world.settle()
     assert world.queue.sent == []
-    world.queue.answer = NotBefore(NOW + timedelta(seconds=10))
+    world.queue.answer = answer
     world.slices.changed(resource_slice(version=2))
     world.settle()
     world.queue.answer = None
-    world.advance(timedelta(seconds=10))
+    world.advance(RESYNC)
     assert [message.task for message in world.queue.sent] == [TaskName.GATE]
     world.advance(timedelta(minutes=20))
     assert len(world.queue.sent) == 1, "and then it is forgotten"
+
+
+def test_whoever_does_not_lead_enqueues_nothing_not_even_half_of_a_step(world: World) -> None:
+    world.list_compositions(composition())
+    world.leading.lost = True
+    with pytest.raises(Retryable, match="no longer leading"):
+        world.follower.step()
+    assert world.queue.asked == 0
+
+
+def test_a_leader_that_lost_while_redis_answered_enqueues_nothing_more(world: World) -> None:
+    world.queue.answer = Parked(UNTIL)
+    world.queue.held_back = {"recover:uid-1:synthesis-1"}
+    world.list_compositions(composition())
+    world.settle()
+    world.compositions.changed(composition(version=2))
+    world.leading.lost_after = world.leading.asked + 1
+    with pytest.raises(Retryable):
+        world.settle()
+    assert world.queue.sent == []
+
+
+def test_what_calls_for_nothing_is_looked_at_without_asking_who_leads(world: World) -> None:
+    world.list_compositions(OPTED_OUT)
+    world.settle()
+    assert world.leading.asked == 0
+
+
+def test_what_was_done_is_counted(world: World) -> None:
+    world.list_compositions(composition("a", uid="a"), composition("b", uid="b"))
+    world.queue.down = True
+    world.follower.step()
+    world.queue.down = False
+    world.settle()
+    tally = world.follower.tally
+    assert (tally.enqueued[TaskName.RECOVER], tally.broker_errors, tally.looks) == (2, 1, 4)

@@ -328,3 +328,24 @@ def test_an_inventory_costs_at_most_half_a_kibibyte_beside_its_composition() -> 
     for owner in owners:
         size(owner, seen)
     assert sum(size(decoded(number), seen) for number in names) / len(names) <= 512
+
+
+def test_nothing_is_recorded_before_it_is_known_what_is_recorded_already() -> None:
+    cache = Cache()
+    cache.replace(Kind.COMPOSITION, [read(Kind.COMPOSITION, ready(), SCOPE)])
+    assert cache.subject(WEB).inventories is None
+    assert record(cache.subject(WEB), NOW, SCOPE) == NOTHING
+
+
+@pytest.mark.parametrize("secrets", [[], [stored()]], ids=["there are none", "there is one"])
+def test_the_first_list_of_inventories_looks_at_whatever_may_have_one(secrets: list[Json]) -> None:
+    cache = Cache()
+    found = [ready(), ready("api"), composition("dev", namespace="dev")]
+    cache.replace(Kind.COMPOSITION, [read(Kind.COMPOSITION, obj, SCOPE) for obj in found])
+    looks = cache.replace(Kind.INVENTORY, [read(Kind.INVENTORY, obj, SCOPE) for obj in secrets])
+    assert looks == {WEB, WEB._replace(name="api"), *([ALL] if secrets else [])}
+    assert cache.replace(Kind.INVENTORY, [read(Kind.INVENTORY, obj, SCOPE) for obj in secrets]) == set()
+
+
+def test_all_that_there_is_to_look_at_includes_lineages() -> None:
+    assert cache_of([ready()], [stored()]).everything() == {WEB, ALL}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 from collections.abc import Callable, Iterator
@@ -54,6 +55,13 @@ REFUSED = {
     "a broker that is none": (["--broker-url", "http://redis"], "SEXTON_BROKER_URL"),
     "an instance that is no label": (["--instance", "Not A Label"], "SEXTON_INSTANCE"),
     "two scopes": (["--all-namespaces", "--composition-namespace", "a"], "SEXTON_ALL_NAMESPACES"),
+    "times by which two could lead": (
+        ["--pod-namespace", "a", "--lease-renew-deadline", "15"],
+        "SEXTON_LEASE_RENEW_DEADLINE must be less than SEXTON_LEASE_DURATION",
+    ),
+    "times in which nobody could renew": (["--lease-retry-period", "9"], "1.2 times SEXTON_LEASE_RETRY_PERIOD"),
+    "a lease for years": (["--lease-duration", "31536000"], "SEXTON_LEASE_DURATION"),
+    "all namespaces, and none for the lease": (["--all-namespaces"], "no namespace for the watcher's Lease"),
     "no scope at all": ([], "no namespace to look after"),
     "a kubeconfig that is missing": (["--pod-namespace", "a", "--kubeconfig", "missing"], "kubeconfig missing"),
 }
@@ -70,11 +78,25 @@ def test_what_is_refused_is_refused_in_one_line(
     assert named in err
 
 
+def test_what_workers_could_not_run_with_is_refused_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SEXTON_VISIBILITY_TIMEOUT", "60")
+    assert main(["--pod-namespace", "a"]) == 2
+    assert "SEXTON_VISIBILITY_TIMEOUT must be more than SEXTON_TASK_TIME_LIMIT" in capsys.readouterr().err
+
+
 def test_an_unknown_flag_is_refused_with_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--composition-namespaces"])
     assert ended.value.code == 2
     assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "\n  77  a permission is missing" in capsys.readouterr().out
 
 
 def test_help_names_the_variable_of_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,5 +120,19 @@ def test_the_death_of_a_thread_ends_the_process_with_its_own_exit_code(
     write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
 
     assert main(["--kubeconfig", str(tmp_path / "kubeconfig"), "--pod-namespace", "prod"]) == 75
-    assert capsys.readouterr().err == "watcher: thread 'dispatch': ended unexpectedly; restart it\n"
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line == "watcher: thread 'dispatch': ended unexpectedly; restart it"
     assert dead.stopped
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_a_redis_that_is_dead_is_told_of_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("watcher.__main__.assemble", lambda *_: DeadWatcher())
+    write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
+    here = ["--kubeconfig", str(tmp_path / "kubeconfig"), "--pod-namespace", "prod"]
+    main([*here, "--broker-url", "redis://127.0.0.1:1/0"])
+    line = json.loads(capsys.readouterr().err.splitlines()[0])
+    assert (line["level"], line["action"], line["code"]) == ("error", "broker-unfit", "unreachable")
+    assert "start Redis, or correct SEXTON_BROKER_URL" in line["message"]

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eno.errors import Forbidden, Retryable
+from eno.errors import ApiError, Forbidden, Retryable, SextonError, Throttled, Unreachable
 from kube.cluster import Query
+from kube.election import JITTER, LONGEST_DURATION, LONGEST_PAUSE, Timing
 from kube.reflector import Stats, Stop
 from kube.resources import COMPOSITIONS, SECRETS
 from runtime.dispatch import Dispatched, Enqueued
 from runtime.messages import Message, TaskName
-from runtime.settings import Settings
+from runtime.settings import LEASE_SPREAD, Settings
 from tests.unit.watcher.factories import SCOPE, composition
 from watcher.agenda import Agenda
 from watcher.cache import Cache
 from watcher.follow import CacheSink, Follower
 from watcher.keys import Kind
-from watcher.process import LOOP_SECONDS, STREAM_SECONDS, Watcher, queries
+from watcher.process import LEASE_SECONDS, LOOP_SECONDS, STREAM_SECONDS, Watcher, queries
 
 DEADLINE = 10.0
 SYNCED = Stats(synced=True)
+FOLLOWED = Query(COMPOSITIONS)
 
 
 class ScriptedStream:
     """A stream that does what the test says and nothing else."""
 
-    def __init__(self, stats: Stats = SYNCED) -> None:
-        self.query = Query(COMPOSITIONS)
+    def __init__(self, stats: Stats = SYNCED, query: Query = FOLLOWED) -> None:
+        self.query = query
         self.stats = stats
         self.end = threading.Event()
         self.failure: BaseException | None = None
@@ -43,6 +46,34 @@ class ScriptedStream:
             raise self.failure
 
 
+class ScriptedCandidate:
+    """A leader from the start, unless the test says otherwise."""
+
+    title = "lease prod/a"
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.answered = True
+        self.obstacle: ApiError | None = None
+        self.failure: BaseException | None = None
+        self.beat = True
+        self.end = threading.Event()
+        self.released = threading.Event()
+
+    def require(self) -> None:
+        if not self.leads:
+            raise Retryable("no longer leading", where=self.title)
+
+    def run(self, stop: Stop, beat: Callable[[], None]) -> None:
+        while not (self.end.is_set() or stop.wait(0.01)):
+            beat()
+        if self.failure is not None:
+            raise self.failure
+
+    def release(self) -> None:
+        self.released.set()
+
+
 class Recorder:
     """A queue that takes everything, or fails with a defect."""
 
@@ -50,13 +81,16 @@ class Recorder:
         self.sent: list[Message] = []
         self.arrived = threading.Event()
         self.defect: BaseException | None = None
+        self.hangs: threading.Event | None = None
 
-    def enqueue(self, message: Message) -> Dispatched:
+    def enqueue_all(self, messages: Sequence[Message]) -> list[Dispatched]:
         self.arrived.set()
+        if self.hangs is not None:
+            self.hangs.wait(DEADLINE)
         if self.defect is not None:
             raise self.defect
-        self.sent.append(message)
-        return Enqueued()
+        self.sent.extend(messages)
+        return [Enqueued()] * len(messages)
 
     def unpark(self, key: str) -> bool:
         raise AssertionError(key)
@@ -65,14 +99,25 @@ class Recorder:
 class World:
     def __init__(self, *streams: ScriptedStream) -> None:
         self.seconds = 0.0
+        self.candidate = ScriptedCandidate()
+        self.examined: list[ApiError] = []
         self.queue = Recorder()
         self.streams = streams or (ScriptedStream(),)
         cache, agenda = Cache(), Agenda()
+        self.agenda = agenda
         self.sink = CacheSink(Kind.COMPOSITION, SCOPE, cache, agenda)
         follower = Follower(
-            SCOPE, cache, agenda, self.queue, clock=lambda: datetime.now(UTC), resync=timedelta(hours=1)
+            SCOPE, cache, agenda, self.queue, self.candidate, clock=lambda: datetime.now(UTC), resync=timedelta(hours=1)
         )
-        self.watcher = Watcher(self.streams, cache, follower, clock=lambda: self.seconds)
+        self.watcher = Watcher(
+            self.streams, cache, follower, self.candidate, examine=self.examine, clock=lambda: self.seconds
+        )
+
+    def examine(self, query: Query, error: ApiError) -> None:
+        assert query is self.streams[0].query
+        self.examined.append(error)
+        if isinstance(error, Forbidden):
+            raise error
 
 
 @contextmanager
@@ -96,9 +141,13 @@ def eventually(condition: Callable[[], bool]) -> None:
 def died(watcher: Watcher) -> bool:
     try:
         watcher.check()
-    except Retryable:
+    except SextonError:
         return True
     return False
+
+
+def actions(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [getattr(record, "action", "") for record in caplog.records]
 
 
 def test_a_change_is_enqueued_by_the_running_threads() -> None:
@@ -109,7 +158,7 @@ def test_a_change_is_enqueued_by_the_running_threads() -> None:
         watcher.check()
 
 
-def test_nothing_is_dispatched_before_every_cache_is_synced() -> None:
+def test_nothing_is_dispatched_before_compositions_and_slices_are_listed() -> None:
     late = ScriptedStream(Stats())
     world = World(ScriptedStream(), late)
     world.sink.changed(composition())
@@ -117,6 +166,107 @@ def test_nothing_is_dispatched_before_every_cache_is_synced() -> None:
         assert not world.queue.arrived.wait(0.3)
         late.stats = SYNCED
         assert world.queue.arrived.wait(DEADLINE)
+
+
+def test_an_outage_downstream_delays_only_what_needs_inventories(caplog: pytest.LogCaptureFixture) -> None:
+    late = ScriptedStream(Stats(), Query(SECRETS))
+    world = World(ScriptedStream(), late)
+    world.sink.changed(composition())
+    with caplog.at_level(logging.INFO), running(world) as watcher:
+        eventually(lambda: any(message.task is TaskName.GATE for message in world.queue.sent))
+        assert watcher.unsynced() == ["stream of secrets: not listed yet"]
+        assert "caches-synced" not in actions(caplog)
+        late.stats = SYNCED
+        eventually(lambda: "caches-synced" in actions(caplog))
+        assert watcher.unsynced() == []
+
+
+def test_whoever_stands_by_enqueues_nothing_until_it_leads_and_then_everything() -> None:
+    world = World()
+    world.candidate.leads = False
+    world.sink.replace([world.sink.record(composition(name, uid=name)) for name in ("a", "b")], "1")
+    with running(world) as watcher:
+        assert not world.queue.arrived.wait(0.3)
+        assert watcher.unsynced() == []
+        world.candidate.leads = True
+        eventually(lambda: {message.log_context()["uid"] for message in world.queue.sent} == {"a", "b"})
+
+
+def test_taking_over_looks_at_what_had_been_looked_at_before() -> None:
+    world = World()
+    world.sink.replace([world.sink.record(composition())], "1")
+    while world.watcher.follower.step() is not None:
+        pass
+    world.queue.sent.clear()
+    with running(world):
+        eventually(lambda: any(message.task is TaskName.RECOVER for message in world.queue.sent))
+
+
+def test_a_leader_that_lost_ends_although_nothing_is_due() -> None:
+    world = World()
+    with running(world) as watcher:
+        eventually(lambda: watcher._leading)
+        world.candidate.leads = False
+        eventually(lambda: died(watcher))
+        with pytest.raises(Retryable, match="lease prod/a: no longer leading"):
+            watcher.check()
+    assert not world.queue.sent
+
+
+def test_what_the_lease_ends_with_is_what_the_process_ends_with(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.candidate.failure = Forbidden("get leases", status=403)
+    world.candidate.end.set()
+    with running(world) as watcher:
+        eventually(lambda: bool(watcher.stuck()))
+        with pytest.raises(Forbidden) as caught:
+            watcher.check()
+    assert caught.value is world.candidate.failure
+    assert "thread-failed" not in actions(caplog), "it is said in one line"
+
+
+def test_the_lease_is_released_once_nothing_is_dispatched_any_more() -> None:
+    world = World()
+    connected: list[bool] = []
+    world.watcher.start()
+    world.watcher.stop(disconnect=lambda: connected.append(world.candidate.released.is_set()))
+    assert connected == [True], "and before the connections are dropped"
+
+
+def test_the_lease_is_not_released_while_a_thread_hangs_that_might_still_enqueue() -> None:
+    world = World()
+    goes_on = threading.Event()
+    world.queue.hangs = goes_on
+    world.sink.changed(composition())
+    world.watcher.start()
+    assert world.queue.arrived.wait(DEADLINE)
+    world.watcher.stop(disconnect=lambda: None)
+    assert not world.candidate.released.is_set()
+    goes_on.set()
+
+
+def test_what_stands_in_the_way_of_a_first_list_is_examined_once() -> None:
+    away, refused = Unreachable("list compositions"), Forbidden("list compositions", status=403)
+    world = World(ScriptedStream(Stats(last_error=away)))
+    for _ in range(3):
+        world.watcher._turn()
+    assert world.examined == [away]
+    with running(world) as watcher:
+        watcher.check()
+        world.streams[0].stats = Stats(last_error=refused)
+        eventually(lambda: died(watcher))
+        assert world.examined == [away, refused]
+        with pytest.raises(Forbidden):
+            watcher.check()
+
+
+def test_what_goes_wrong_after_the_first_list_is_waited_for() -> None:
+    world = World(ScriptedStream(Stats(synced=True, last_error=Forbidden("list compositions", status=403))))
+    world.sink.changed(composition())
+    with running(world) as watcher:
+        assert world.queue.arrived.wait(DEADLINE)
+        watcher.check()
+        assert world.examined == []
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -174,6 +324,38 @@ def test_a_stream_to_which_nothing_happens_is_stuck_until_something_does() -> No
     assert "stream of compositions.eno.azure.io: nothing for 901 s" in world.watcher.stuck()
     world.streams[0].stats = Stats(synced=True, errors=1)
     assert not [defect for defect in world.watcher.stuck() if defect.startswith("stream")]
+
+
+def test_a_pause_that_the_server_asked_for_is_no_lack_of_progress() -> None:
+    world = World(ScriptedStream(Stats(last_error=Throttled("list", status=429, retry_after=3600))))
+    world.seconds = STREAM_SECONDS + 3600
+    assert not [defect for defect in world.watcher.stuck() if defect.startswith("stream")]
+    world.seconds += 1
+    assert "stream of compositions.eno.azure.io: nothing for 4501 s" in world.watcher.stuck()
+
+
+def test_a_lease_that_nobody_looks_at_is_stuck() -> None:
+    world = World()
+    world.seconds = LEASE_SECONDS + 1
+    assert "lease: nothing for 901 s" in world.watcher.stuck()
+    with running(world) as watcher:
+        eventually(lambda: not [defect for defect in watcher.stuck() if defect.startswith("lease")])
+
+
+def test_a_watcher_that_does_not_know_who_leads_is_not_ready() -> None:
+    world = World()
+    world.candidate.answered = False
+    assert world.watcher.unsynced() == ["lease prod/a: not read yet"]
+    world.candidate.obstacle = Unreachable("get leases")
+    assert world.watcher.unsynced() == ["lease prod/a: get leases: failed"]
+
+
+def test_any_lease_times_that_the_settings_take_are_taken_by_the_election() -> None:
+    for times in ({}, {"lease_duration": 600, "lease_renew_deadline": 599, "lease_retry_period": 499}):
+        settings = Settings.load(**times)
+        Timing(settings.lease_duration, settings.lease_renew_deadline, settings.lease_retry_period)
+    assert LEASE_SPREAD == 1 + JITTER
+    assert LEASE_SECONDS > LONGEST_DURATION + LONGEST_PAUSE * LEASE_SPREAD
 
 
 def test_readiness_names_what_a_stream_waits_for() -> None:

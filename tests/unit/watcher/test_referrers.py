@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from watcher.keys import Key, Kind
 from watcher.referrers import Referrers
 
-KEYS = [Key(Kind.SLICE, "prod", name) for name in "abc"]
+KEYS = [Key(Kind.SLICE, "prod", name) for name in "abcdefghijkl"]
 STEPS = st.lists(
     st.tuples(st.booleans(), st.sampled_from(KEYS), st.lists(st.sampled_from(KEYS), unique=True)), max_size=20
 )
