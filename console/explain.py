@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.status import decision
+from console.status import decision, hint
 from eno.errors import BrokerUnavailable, NotFound, Terminal
 from eno.objects import Composition, ResourceSlice, Synthesis
 from eno.readiness import Hole, obstacles, resynthesis
@@ -49,7 +49,7 @@ class SliceView:
             "name": self.name,
             "referenced_by": list(self.referenced_by),
             "fate": self.verb,
-            "reason": self.fate.reason if self.fate else "",
+            "reason": self.fate.reason if self.fate else None,
             "until": format_time(until) if until else None,
         }
 
@@ -111,6 +111,7 @@ class Explanation:
             "composition": f"{self.title}{' (deleting)' if self.composition.deleting else ''}",
             "synthesis": (current.uuid if current else "") or "none",
             "decision": decision(self.composition) + (f": {message}" if message else ""),
+            **({"hint": hint(self.composition)} if hint(self.composition) else {}),
             "reconciled": _instant(current.reconciled if current else None),
             "ready": _instant(current.ready if current else None),
         }
@@ -121,14 +122,15 @@ class Explanation:
         return {
             "composition": self.title,
             "exists": self.composition is not None,
-            "uid": self.composition.uid if self.composition else "",
-            "synthesis": current.uuid if current else "",
-            "decision": decision(self.composition) if self.composition else "",
-            "message": current.recovery.message if current and current.recovery else "",
+            "uid": self.composition.uid if self.composition else None,
+            "synthesis": (current.uuid or None) if current else None,
+            "decision": decision(self.composition) if self.composition else None,
+            "message": (current.recovery.message or None) if current and current.recovery else None,
+            "hint": (hint(self.composition) or None) if self.composition else None,
             "reconciled": format_time(current.reconciled) if current and current.reconciled else None,
             "ready": format_time(current.ready) if current and current.ready else None,
             "obstacles": list(self.obstacles),
-            "resynthesis": self.resynthesis,
+            "resynthesis": self.resynthesis or None,
             "slices": [each.to_json() for each in self.slices],
             "tasks": [each.to_json() for each in self.tasks],
             "queues": {"reachable": self.unavailable is None},

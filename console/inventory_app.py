@@ -12,10 +12,10 @@ from rich.table import Table
 
 from console import clusters, render
 from console.inventory import Remembered, Stored, Verification, list_remembered, only, verify, verify_all
+from console.options import OutputOption, Target, settings
 from console.plan import parse_target
 from console.render import Output
 from eno.errors import InvalidInventory, Terminal
-from runtime.settings import Settings
 from workers.context import Context
 from workers.freshness import read
 
@@ -28,11 +28,9 @@ app = typer.Typer(
 SHORT_UUID = 8
 """Characters of a synthesis UUID in the table: enough to tell snapshots apart. JSON has all of it."""
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, JSON for machines.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace of the compositions.", show_default="all")
 ]
-Target = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The composition.")]
 
 
 @app.command("list")
@@ -98,7 +96,7 @@ def _verified(text: str, connected: Context) -> Verification:
 
 
 def _connected(context: typer.Context) -> Context:
-    return clusters.context(Settings.load(**context.obj))
+    return clusters.context(settings(context))
 
 
 def _print(parts: Iterable[Table | str]) -> None:

@@ -10,19 +10,31 @@ import sys
 from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from console import clusters, inventory_app, render
+from console import clusters, inventory_app, operating, render
 from console.demo import DEFAULT_TIMEOUT, run_demo
 from console.explain import explain_with
+from console.options import (
+    AllNamespaces,
+    BrokerUrl,
+    DownstreamKubeconfig,
+    Instance,
+    Kubeconfig,
+    Namespace,
+    OutputOption,
+    Selector,
+    Target,
+    scoped_settings,
+    settings,
+)
 from console.plan import parse_target, preview
 from console.render import Output
 from console.status import collect
 from console.story import tell
 from eno.errors import SextonError, UsageError
-from runtime.settings import Settings
 
 INTERRUPTED = 130
 EXIT_CODES = {
@@ -32,6 +44,7 @@ EXIT_CODES = {
     69: "Redis or an API server cannot be reached",
     75: "it failed, try again later",
     77: "permission denied",
+    124: "not in time",
     INTERRUPTED: "interrupted",
 }
 
@@ -41,30 +54,6 @@ app = typer.Typer(
     no_args_is_help=True,
     epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
 )
-
-app.add_typer(inventory_app.app)
-
-Kubeconfig = Annotated[
-    Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the upstream cluster.", show_default=False)
-]
-DownstreamKubeconfig = Annotated[
-    Path | None,
-    typer.Option("--downstream-kubeconfig", help="Kubeconfig of the downstream cluster.", show_default="upstream"),
-]
-BrokerUrl = Annotated[str | None, typer.Option("--broker-url", help="Redis, as redis:// URL.", show_default=False)]
-Instance = Annotated[
-    str | None, typer.Option("--instance", help="Which of several Sextons on one Redis.", show_default=False)
-]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Namespace of the compositions.", show_default=False)
-]
-AllNamespaces = Annotated[
-    bool | None, typer.Option("--all-namespaces", "-A", help="Every namespace.", show_default=False)
-]
-Selector = Annotated[
-    str | None, typer.Option("--selector", "-l", help="Only compositions with these labels.", show_default=False)
-]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, JSON for machines.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -124,12 +113,12 @@ def demo(
 @app.command()
 def plan(
     context: typer.Context,
-    composition: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The composition.")],
+    composition: Target,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show exactly what recover would bury and where, and write nothing."""
     target = parse_target(composition)
-    found = preview(clusters.context(_settings(context)), target.namespace, target.name)
+    found = preview(clusters.context(settings(context)), target.namespace, target.name)
     if output is Output.JSON:
         render.print_json(found.to_json())
     else:
@@ -141,13 +130,13 @@ def plan(
 @app.command()
 def explain(
     context: typer.Context,
-    composition: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The composition.")],
+    composition: Target,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show why a composition is not ready, and why each of its slices is kept or would go."""
     target = parse_target(composition)
-    settings = _settings(context)
-    found = explain_with(settings, clusters.context(settings), target.namespace, target.name)
+    configuration = settings(context)
+    found = explain_with(configuration, clusters.context(configuration), target.namespace, target.name)
     if output is Output.JSON:
         render.print_json(found.to_json())
     else:
@@ -167,14 +156,8 @@ def status(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the compositions in scope with their decisions, and what waits in Redis."""
-    settings = _settings(
-        context,
-        composition_namespace=namespace,
-        # A namespace that was asked for wins over SEXTON_ALL_NAMESPACES.
-        all_namespaces=False if namespace and all_namespaces is None else all_namespaces,
-        composition_label_selector=selector,
-    )
-    report = collect(clusters.context(settings).upstream, settings)
+    configuration = scoped_settings(context, namespace, all_namespaces, selector)
+    report = collect(clusters.context(configuration).upstream, configuration)
     now = clusters.utc_now()
     if output is Output.JSON:
         render.print_json(report.to_json(now))
@@ -193,6 +176,10 @@ def show_version(output: OutputOption = Output.TABLE) -> None:
         render.print_json({"version": version("sexton")})
     else:
         sys.stdout.write(version("sexton") + "\n")
+
+
+app.add_typer(inventory_app.app)
+operating.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -240,12 +227,8 @@ def global_options_first(words: Sequence[str], options: Collection[str]) -> list
     return [*front, *rest]
 
 
-def _settings(context: typer.Context, **flags: Any) -> Settings:
-    return Settings.load(**context.obj, **flags)
-
-
 def _misused(error: typer.TyperException) -> int:
-    message = error.format_message().rstrip(".")
+    message = error.format_message().removesuffix(".").replace("Value error, ", "")
     if not message:
         # A group without a command: its help is on stdout by now.
         return UsageError.exit_code

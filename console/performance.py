@@ -139,7 +139,7 @@ class _Performance:
         expected = minimum_calls(planned.writes, len(before))
         _judge(objections(self.story, planned, before, after, decision) + call_objections(expected, calls, later))
         self.narrator.tell("The cluster holds exactly what the plan said, in the fewest API calls")
-        return Burial(tuple(tombstones(after)), planned.held, len(self.story.kept), decision, calls)
+        return Burial(tuple(tombstones(after)), planned.held, self.story.resources_kept, decision, calls)
 
     def _carry_out(self, buried: int) -> tuple[datetime, Snapshot]:
         """The decision alone opens no gate; Eno has to carry it out. What is ready is recorded anew."""

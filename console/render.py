@@ -18,10 +18,12 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.tree import Tree
 
+from console.backfill import Tally, Workload
 from console.explain import Explanation
 from console.plan import Preview, SliceWrite
-from console.status import Report, Row
+from console.status import Report, Row, hint
 from console.verdict import Ended
+from console.waiting import Awaited
 from eno.identity import ResourceId
 from eno.times import format_time
 from eno.wording import counted
@@ -103,6 +105,32 @@ def explanation(found: Explanation) -> list[Table | str]:
     return shown
 
 
+def awaited(found: Awaited) -> Table:
+    """What was waited for, now that it is there."""
+    document = found.to_json()
+    rows = [
+        ("composition", found.title),
+        ("synthesis", document["synthesis"] or "none"),
+        ("decision", (document["reason"] or "none") + (f": {document['message']}" if document["message"] else "")),
+        ("ready", "yes" if document["ready"] else "no"),
+    ]
+    return facts(rows)
+
+
+def backfilled(work: Workload, tally: Tally, scope: str, *, dry_run: bool) -> list[Table | str]:
+    """What a backfill did, or would do."""
+    shown: list[Table | str] = []
+    if dry_run and work.due:
+        shown.append(grid("WOULD BE ENQUEUED", "TASK", rows=((each.title, work.task.short) for each in work.due)))
+    shown.append(f"{work.task.short} is due for {len(work.due)} of {work.looked_at} in {scope}.")
+    if not dry_run and work.due:
+        counts = ", ".join(f"{number} {answer}" for answer, number in tally.answers.items())
+        shown.append(f"{(counts or 'nothing enqueued')}.")
+        left = len(work.due) - tally.asked
+        shown += [f"{left} left: the same command goes on with them."] if left else []
+    return shown + [f"Left alone: {finding}." for finding in work.findings]
+
+
 def ending(ended: Ended) -> Group:
     """The demo's last table: what was buried, what it took, and what became of the composition."""
     burial, sequel = ended.burial, ended.sequel
@@ -150,6 +178,7 @@ def status(report: Report, now: datetime) -> list[Table | str]:
     headers = ("COMPOSITION", "DECISION", "REQUIRED", "TASK", "AGE")
     cells = ((row.composition.title, row.decision, _required(row), row.task, age(row.age(now))) for row in report.rows)
     shown: list[Table | str] = [grid(*headers, rows=cells) if report.rows else f"No compositions in {report.scope}."]
+    shown += [f"{row.composition.title}: {hint(row.composition)}." for row in report.rows if hint(row.composition)]
     if report.queues.unavailable is not None:
         return shown
     waiting = ", ".join(f"{length} {task.short}" for task, length in report.queues.lengths.items() if length)

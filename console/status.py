@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
-from eno.decision import finished, recovery_due
+from eno.decision import Reason, finished, recovery_due
 from eno.errors import BrokerUnavailable
 from eno.objects import Composition
 from eno.scope import Scope
@@ -40,14 +40,15 @@ class Row:
             "namespace": self.composition.namespace,
             "name": self.composition.name,
             "uid": self.composition.uid,
-            "synthesis": current.uuid if current else "",
+            "synthesis": (current.uuid or None) if current else None,
             "opted_in": self.composition.opted_in,
             "required": self.required,
             "decision": self.decision,
             "finished": current is not None and finished(current),
-            "message": current.recovery.message if current and current.recovery else "",
+            "message": (current.recovery.message or None) if current and current.recovery else None,
+            "hint": hint(self.composition) or None,
             "age_seconds": int(self.age(now)),
-            "task": self.task,
+            "task": self.task or None,
         }
 
 
@@ -138,6 +139,20 @@ def decision(composition: Composition) -> str:
     return "undecided"
 
 
+def hint(composition: Composition) -> str:
+    """What people should hear of a decision that stands, empty when there is nothing: see `workers.recovery`."""
+    current = composition.current
+    if current is None or not finished(current) or current.recovery is None:
+        return ""
+    silent = current.recovery_required is None and composition.previous is None
+    if not silent or current.recovery.reason != Reason.NOT_NEEDED:
+        return ""
+    return (
+        "its first synthesis does not say whether it lacks history: upgrade Eno, or set SEXTON_INFER_REQUIRED=true "
+        "to treat such syntheses as lacking it"
+    )
+
+
 def recovery_key(composition: Composition) -> str:
     """What Redis knows the recovery of the current synthesis by."""
     # Not validated: an odd UUID must not keep everything else from being shown.
@@ -166,5 +181,5 @@ def _parked_json(key: ParkedKey) -> Json:
         "message": key.message,
         "since": format_time(key.since),
         "until": format_time(key.until) if key.until else None,
-        "composition": key.context.get("composition", ""),
+        "composition": key.context.get("composition"),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from console import shop
 from eno.errors import MalformedManifest, UsageError
 from eno.identity import Head, ResourceId, Wanted, parse_head
 from eno.selectors import LabelSelector, Operator
+
+_YAML = re.compile(r"---|#|%YAML|- |[A-Za-z]+:(\s|$)")
+"""How the first line of a YAML file begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,11 @@ class Story:
 
     history: tuple[Manifest, ...]
     kept: tuple[Manifest, ...]
+
+    @property
+    def resources_kept(self) -> int:
+        """How many resources are still wanted, however often the file names them."""
+        return len({(manifest.head.is_patch, manifest.head.id) for manifest in self.kept})
 
     @property
     def discontinued(self) -> frozenset[ResourceId]:
@@ -70,10 +79,16 @@ def read_manifests(lines: Iterable[str], where: str) -> list[Manifest]:
         try:
             manifests.append(Manifest(text, parse_head(text)))
         except MalformedManifest as error:
-            raise UsageError(error.what, where=f"{where}:{number}", hint="one JSON manifest a line") from error
+            raise UsageError(error.what, where=f"{where}:{number}", hint=_hint(text, where)) from error
     if not manifests:
         raise UsageError("holds no manifests", where=where, hint="one JSON manifest a line")
     return manifests
+
+
+def _hint(line: str, where: str) -> str:
+    if _YAML.match(line):
+        return f"it looks like YAML: yq -o=json -I=0 . {where} writes one JSON manifest a line"
+    return "one JSON manifest a line"
 
 
 def _without(history: Sequence[Manifest], without: str, where: str) -> Story:

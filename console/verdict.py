@@ -22,7 +22,7 @@ from kube.resources import EVENTS
 
 @dataclass(frozen=True, slots=True)
 class Burial:
-    """The recovery. `decision` is the published status object; `kept` counts the manifests that stayed as they were.
+    """The recovery. `decision` is the published status object; `kept` counts the resources that stayed as they were.
 
     `api_calls` are those of this recovery alone, up to the published decision.
     """

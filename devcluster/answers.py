@@ -30,6 +30,7 @@ from devcluster.requests import (
     write_options,
 )
 from devcluster.restrictions import check_form, check_path, check_watch
+from devcluster.reviews import ACCESS_REVIEWS, KIND, review
 from devcluster.selectors import parse_selector
 from devcluster.statuses import (
     Refusal,
@@ -56,6 +57,8 @@ _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
+
+_REVIEWS = (ACCESS_REVIEWS.group, ACCESS_REVIEWS.version, ACCESS_REVIEWS.plural)
 
 _encode = msgspec.json.encode
 
@@ -163,7 +166,7 @@ def _document(store: Store, path: str) -> Json:
 
 def _resource(store: Store, request: Request) -> Answer | Stream:
     target = request.target
-    if (target.group, target.version, target.plural) == discovery.ACCESS_REVIEW[:3]:
+    if (target.group, target.version, target.plural) == _REVIEWS:
         return _access_review(request)
     kind = store.kind(target.group or "", target.plural, target.version)
     if kind is None:
@@ -298,15 +301,13 @@ def _delete_collection(store: Store, kind: Kind, request: Request) -> Answer:
 
 
 def _access_review(request: Request) -> Answer:
-    """Everything is allowed: there is no RBAC here."""
+    if request.target.name or request.target.namespace:
+        raise resource_not_found()
     if request.method != "POST":
         raise method_not_allowed()
-    body = decode_request_body(request.body, request.content_type, discovery.ACCESS_REVIEW[3])
-    if not isinstance(body, dict):
-        raise bad_request("the object provided is unrecognized (must be of type SelfSubjectAccessReview)")
-    group, version, _, kind = discovery.ACCESS_REVIEW
-    review = {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "spec": body.get("spec", {})}
-    return Answer(201, _encode({**review, "status": {"allowed": True}}))
+    options = write_options(request)
+    shown, warnings = review(_body(KIND, request, options), options.validation)
+    return Answer(201, _encode(shown), JSON, warnings)
 
 
 def _written(store: Store, result: Result, form: Form, request: Request) -> Answer:

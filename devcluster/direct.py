@@ -19,6 +19,7 @@ from devcluster.lists import ListOptions, list_objects
 from devcluster.objects import Stored, decode
 from devcluster.patches import apply_json_patch, apply_merge_patch, decode_json_patch, decode_merge_patch
 from devcluster.requests import BODY_LIMIT
+from devcluster.reviews import ACCESS_REVIEWS, KIND, review
 from devcluster.selectors import parse_selector
 from devcluster.statuses import Refusal, not_found, page_not_found, resource_not_found, too_large
 from devcluster.store import DeleteOptions, Store, WriteOptions
@@ -76,6 +77,8 @@ class DirectCluster:
     def create(self, resource: Resource, namespace: str | None, body: Json) -> Json:
         """See `Cluster.create`."""
         with self._request("create", resource, namespace) as kind:
+            if resource == ACCESS_REVIEWS:
+                return review(decode(_sent(body)), "Warn")[0]
             result = self.store.create(kind, namespace, decode(_sent(body)))
             return result.stored.decoded(kind)
 
@@ -182,6 +185,8 @@ class DirectCluster:
                 )
 
     def _kind(self, resource: Resource, name: str, subresource: str) -> Kind:
+        if resource == ACCESS_REVIEWS:
+            return KIND
         kind = self.store.kind(resource.group, resource.plural, resource.version)
         if kind is None:
             raise page_not_found() if resource.group else resource_not_found()

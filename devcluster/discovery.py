@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from devcluster.kinds import STANDARD_VERBS, Kind
+from devcluster.reviews import ACCESS_REVIEWS
 from devcluster.store import Store
 from kube.cluster import Json
 
@@ -20,9 +21,6 @@ VERSION: Json = {
     "platform": "",
 }
 """The answer of /version: the kube-apiserver release whose behaviour is followed."""
-
-ACCESS_REVIEW = ("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
-"""The one resource that is answered and never stored."""
 
 _FIELD_VALIDATION: Json = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
 
@@ -47,8 +45,8 @@ def group(store: Store, name: str) -> Json | None:
 def resource_list(store: Store, group: str, version: str) -> Json | None:
     """/api/v1 or /apis/GROUP/VERSION, or None where nothing of it is served."""
     resources = [entry for kind in _served(store, group, version) for entry in _resources(kind)]
-    if (group, version) == ACCESS_REVIEW[:2]:
-        resources.append(_resource(ACCESS_REVIEW[2], ACCESS_REVIEW[3], ["create"], namespaced=False))
+    if (group, version) == (ACCESS_REVIEWS.group, ACCESS_REVIEWS.version):
+        resources.append(_resource(ACCESS_REVIEWS.plural, ACCESS_REVIEWS.kind, ["create"], namespaced=False))
     if not resources:
         return None
     return {
@@ -89,7 +87,7 @@ def openapi_document(store: Store, group: str, version: str) -> Json:
 
 
 def _groups(store: Store) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {"": [], ACCESS_REVIEW[0]: [ACCESS_REVIEW[1]]}
+    groups: dict[str, list[str]] = {"": [], ACCESS_REVIEWS.group: [ACCESS_REVIEWS.version]}
     for kind in store.kinds():
         versions = groups.setdefault(kind.resource.group, [])
         if kind.resource.version not in versions:

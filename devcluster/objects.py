@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,11 +115,20 @@ class Table:
             del self._objects[key]
             del self._keys[bisect_left(self._keys, key)]
 
-    def select(self, prefix: str, after: str = "") -> list[tuple[str, Stored]]:
-        """The objects whose key starts with `prefix` and is greater than `after`, in key order."""
-        start = bisect_left(self._keys, max(prefix, after))
-        end = bisect_left(self._keys, prefix + "\U0010ffff") if prefix else len(self._keys)
-        return [(key, self._objects[key]) for key in self._keys[start:end] if key != after]
+    def select(self, prefix: str, after: str = "", limit: int | None = None) -> list[tuple[str, Stored]]:
+        """The objects whose key starts with `prefix` and is greater than `after`, in key order; the first `limit`."""
+        start, end = self._range(prefix, after)
+        end = end if limit is None else min(end, start + limit)
+        return [(key, self._objects[key]) for key in self._keys[start:end]]
+
+    def count(self, prefix: str, after: str = "") -> int:
+        """How many `select` finds without a limit."""
+        start, end = self._range(prefix, after)
+        return max(0, end - start)
+
+    def _range(self, prefix: str, after: str) -> tuple[int, int]:
+        start = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
+        return start, bisect_left(self._keys, prefix + "\U0010ffff") if prefix else len(self._keys)
 
     def copy(self) -> Table:
         return Table(self._objects, self._keys)

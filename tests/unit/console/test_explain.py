@@ -147,7 +147,8 @@ def test_the_document_is_complete_and_plain_json() -> None:
         "uid": world.composition().uid,
         "synthesis": UUID,
         "decision": "undecided",
-        "message": "",
+        "message": None,
+        "hint": None,
         "reconciled": None,
         "ready": None,
         "obstacles": list(explained(world).obstacles),
@@ -172,6 +173,14 @@ def test_the_document_is_complete_and_plain_json() -> None:
         "failures": 0,
         "parked": None,
     }
+
+
+def test_a_decision_made_for_want_of_a_field_carries_a_hint() -> None:
+    world = World()
+    fields = {"tombstoneRecoveryRequired": None, "tombstoneRecoveryStatus": decided("NotNeeded")}
+    world.add_composition(current=synthesis(**fields))
+    assert "SEXTON_INFER_REQUIRED=true" in printed(explained(world), 300)
+    assert "SEXTON_INFER_REQUIRED=true" in explained(world).to_json()["hint"]
 
 
 def test_explaining_writes_nothing() -> None:

@@ -42,7 +42,21 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
     assert main(["--help"]) == 0
 
     text = " ".join(capsys.readouterr().out.split())
-    for expected in ("demo", "plan", "explain", "status", "version", "Exit codes", "69", "75", "77", "130"):
+    for expected in (
+        "demo",
+        "plan",
+        "explain",
+        "status",
+        "wait",
+        "enqueue",
+        "backfill",
+        "doctor",
+        "version",
+        "124",
+        "130",
+    ):
+        assert expected in text
+    for expected in ("Exit codes", "69", "75", "77"):
         assert expected in text
 
 
@@ -109,6 +123,14 @@ def test_ctrl_c_during_the_imports_is_one_line_and_exit_code_130(
         pytest.param(["status", "-n", "a", "-l", "a b"], "cannot be parsed", id="a bad selector"),
         pytest.param(["plan", "a/b", "--instance"], "requires an argument", id="a global option without its value"),
         pytest.param(["plan", "--", "--instance"], "'--instance' is not a composition", id="after two dashes"),
+        pytest.param(["wait", "shop"], "'shop' is not a composition; write namespace/name", id="nothing to wait for"),
+        pytest.param(["wait", "a/b", "--timeout", "-1"], "--timeout", id="a wait into the past"),
+        pytest.param(["wait", "a/b", "--for", "ever"], "'ever' is not one of", id="an unknown goal"),
+        pytest.param(["enqueue", "bury", "a/b"], "'bury' is not one of 'recover'", id="an unknown task"),
+        pytest.param(["enqueue", "retire", "a/b", "--synthesis", "x"], "of any synthesis", id="a synthesis to retire"),
+        pytest.param(["backfill", "gate"], "no namespace to look after", id="a backfill of nowhere"),
+        pytest.param(["backfill", "gate", "-A", "--rate", "0"], "--rate", id="a rate of nothing"),
+        pytest.param(["doctor", "--process", "flower"], "'flower' is not one of", id="an unknown process"),
         pytest.param(["status", "-n", "A_B"], "SEXTON_COMPOSITION_NAMESPACE", id="a bad namespace"),
     ],
 )
@@ -132,6 +154,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
         pytest.param(["--kubeconfig", "{}", "plan", "a/b"], id="plan"),
         pytest.param(["--kubeconfig", "{}", "explain", "a/b"], id="explain"),
         pytest.param(["--kubeconfig={}", "status", "-n", "a"], id="status"),
+        pytest.param(["--kubeconfig={}", "wait", "a/b"], id="wait"),
+        pytest.param(["--kubeconfig={}", "enqueue", "gate", "a/b"], id="enqueue"),
+        pytest.param(["--kubeconfig={}", "backfill", "gate", "-n", "a"], id="backfill"),
         pytest.param(["plan", "a/b", "--kubeconfig", "{}"], id="a global option after the command"),
         pytest.param(["status", "--kubeconfig={}", "-A"], id="a global option between"),
     ],

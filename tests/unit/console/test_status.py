@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -112,13 +113,46 @@ def test_the_document_names_what_the_table_shows() -> None:
             "required": True,
             "decision": "undecided",
             "finished": False,
-            "message": "",
+            "message": None,
+            "hint": None,
             "age_seconds": 3600,
-            "task": "",
+            "task": None,
         }
     ]
     assert document["queues"]["waiting"] == {"recover": 2}
     assert document["queues"]["parked"][0]["composition"] == "apps/shop"
+
+
+def test_what_is_not_there_is_null_in_the_document_and_never_empty() -> None:
+    subject = composition(current=None)
+    document = Report(tuple(rows([subject], {})), Queues({}, [replace(parked(), context={})])).to_json(NOW)
+    (row,) = document["compositions"]
+    assert "" not in [*row.values(), *document["queues"]["parked"][0].values()]
+    assert [row[name] for name in ("synthesis", "required", "message", "hint", "task")] == [None] * 5
+
+
+SILENT = {"tombstoneRecoveryRequired": None, "tombstoneRecoveryStatus": decided("NotNeeded")}
+
+
+@pytest.mark.parametrize(
+    ("subject", "hinted"),
+    [
+        pytest.param(composition(current=synthesis(**SILENT)), True, id="a first synthesis that does not say"),
+        pytest.param(
+            composition(current=synthesis(**SILENT), previousSynthesis=synthesis("old")), False, id="a second one"
+        ),
+        pytest.param(
+            composition(current=synthesis(**SILENT | {"tombstoneRecoveryRequired": False})),
+            False,
+            id="one that says no",
+        ),
+        pytest.param(composition(current=synthesis(tombstoneRecoveryRequired=None)), False, id="an undecided one"),
+    ],
+)
+def test_a_decision_made_for_want_of_a_field_carries_a_hint(subject: Composition, hinted: bool) -> None:
+    found = Report(tuple(rows([subject], {})), Queues({}))
+    assert ("SEXTON_INFER_REQUIRED=true" in printed(found, 300)) is hinted
+    assert bool(found.to_json(NOW)["compositions"][0]["hint"]) is hinted
 
 
 @pytest.mark.parametrize(

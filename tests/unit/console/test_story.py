@@ -86,6 +86,42 @@ def test_a_resource_that_a_kept_manifest_still_names_is_not_missed(tmp_path: Pat
     assert {identity.name for identity in tell(path, "app=old").discontinued} == {"b"}
 
 
+def test_a_resource_that_is_named_twice_is_kept_once(tmp_path: Path) -> None:
+    twice = [manifest("b"), manifest("b"), manifest("c"), manifest("c", kind="Secret")]
+    story = tell(written(tmp_path / "all.jsonl", manifest("a", app="old"), *twice), "app=old")
+
+    assert (len(story.kept), story.resources_kept) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\napiVersion: v1\n",
+        "apiVersion: v1\nkind: ConfigMap\n",
+        "# from the chart\nkind: A\n",
+        "- apiVersion: v1\n",
+    ],
+)
+def test_yaml_is_told_how_to_become_json_lines(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(text)
+
+    with pytest.raises(
+        UsageError, match=f"it looks like YAML: yq -o=json -I=0 . {path} writes one JSON manifest a line"
+    ):
+        tell(path, "app=old")
+
+
+def test_broken_json_is_not_taken_for_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    path.write_text('{"kind": "A"\n')
+
+    with pytest.raises(UsageError) as raised:
+        tell(path, "app=old")
+
+    assert "YAML" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("content", "without", "message"),
     [
