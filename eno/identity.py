@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -30,6 +29,9 @@ _ALIASES = {
     ("", "Event"): "events.k8s.io",
 }
 """One object served under two groups: the older group and kind, and where it lives today."""
+
+# Asked first, of tens of thousands of identities: most kinds are in neither table, which their name alone tells.
+_ALIASED_KINDS = frozenset(kind for _, kind in _ALIASES)
 
 _CLUSTER_SCOPED = frozenset(
     {
@@ -70,6 +72,8 @@ _CLUSTER_SCOPED = frozenset(
     }
 )
 
+_CLUSTER_SCOPED_KINDS = frozenset(kind for _, kind in _CLUSTER_SCOPED)
+
 
 class ResourceId(NamedTuple):
     """The identity of a resource. Version, labels and content do not count; `namespace` may be empty."""
@@ -100,16 +104,15 @@ class ResourceId(NamedTuple):
     @property
     def cluster_scoped(self) -> bool:
         """Whether the kind is one of the built-in ones that live outside namespaces."""
-        return (self.canonical_group, self.kind) in _CLUSTER_SCOPED
+        return self.kind in _CLUSTER_SCOPED_KINDS and (self.canonical_group, self.kind) in _CLUSTER_SCOPED
 
     @property
     def canonical_group(self) -> str:
         """The group under which the same object is served today."""
-        return _ALIASES.get((self.group, self.kind), self.group)
+        return _ALIASES.get((self.group, self.kind), self.group) if self.kind in _ALIASED_KINDS else self.group
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, gc=False):
     """What a manifest says of itself. For a Patch, `id` and `version` are those of its target."""
 
     id: ResourceId
@@ -178,21 +181,31 @@ class Wanted:
     """
 
     def __init__(self, identities: Iterable[ResourceId] = ()) -> None:
-        self._namespaces: dict[tuple[str, str, str], set[str]] = {}
+        # Nearly every name is in one namespace, so a set is only made for the second.
+        self._namespaces: dict[tuple[str, str, str], str | set[str]] = {}
         for identity in identities:
-            self._namespaces.setdefault(_key(identity), set()).add(identity.namespace)
+            key, namespace = _key(identity), identity[2]
+            found = self._namespaces.setdefault(key, namespace)
+            if isinstance(found, set):
+                found.add(namespace)
+            elif found != namespace:
+                self._namespaces[key] = {found, namespace}
 
     def __contains__(self, identity: ResourceId) -> bool:
-        namespaces = self._namespaces.get(_key(identity))
-        if namespaces is None:
+        found = self._namespaces.get(_key(identity))
+        if found is None:
             return False
-        if not identity.namespace or identity.cluster_scoped:
+        _, kind, namespace, _ = identity
+        if not namespace or (kind in _CLUSTER_SCOPED_KINDS and identity.cluster_scoped):
             return True
-        return identity.namespace in namespaces or "" in namespaces
+        if isinstance(found, set):
+            return namespace in found or "" in found
+        return found in (namespace, "")
 
 
 def _key(identity: ResourceId) -> tuple[str, str, str]:
-    return identity.canonical_group, identity.kind, identity.name
+    group, kind, _, name = identity
+    return (identity.canonical_group, kind, name) if kind in _ALIASED_KINDS else (group, kind, name)
 
 
 def _split(api_version: str) -> tuple[str, str]:

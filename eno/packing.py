@@ -56,19 +56,18 @@ class Plan:
 
 def pack(tombstones: Sequence[str], slices: Sequence[ResourceSlice], limit: int = SLICE_LIMIT) -> Plan:
     """The plan for these manifests. Raises PlanRejected when a single one is over the limit."""
-    for manifest in tombstones:
-        if _size(manifest) > limit:
-            raise PlanRejected(f"a tombstone of {_size(manifest)} bytes does not fit a slice of {limit}")
-    room = [limit - _occupied(each) if _appendable(each) else -1 for each in slices]
+    sizes = [_size(manifest) for manifest in tombstones]
+    if (largest := max(sizes, default=0)) > limit:
+        raise PlanRejected(f"a tombstone of {largest} bytes does not fit a slice of {limit}")
+    rooms = _Rooms([limit - _occupied(each) if _appendable(each) else -1 for each in slices])
     appended: list[list[str]] = [[] for _ in slices]
-    rest: list[str] = []
-    for manifest in tombstones:
-        index = next((i for i, free in enumerate(room) if free >= _size(manifest)), None)
+    rest: list[tuple[str, int]] = []
+    for manifest, size in zip(tombstones, sizes, strict=True):
+        index = rooms.take(size)
         if index is None:
-            rest.append(manifest)
+            rest.append((manifest, size))
         else:
             appended[index].append(manifest)
-            room[index] -= _size(manifest)
     appends = (Append(each, tuple(new)) for each, new in zip(slices, appended, strict=True) if new)
     return Plan(tuple(appends), tuple(_next_fit(rest, limit)))
 
@@ -130,15 +129,45 @@ def _overflow_name(composition: Composition, uuid: str, batch: Sequence[str]) ->
     return fit_name(composition.name, f"-{synthesis}-{contents}")
 
 
-def _next_fit(manifests: Iterable[str], limit: int) -> Iterable[tuple[str, ...]]:
+class _Rooms:
+    """The bytes left in each slice, as a tree of maxima: the first slice with enough is found in log time.
+
+    Node 1 is the root, the children of `n` are `2n` and `2n + 1`, and the leaves stand in slice order.
+    """
+
+    def __init__(self, rooms: Sequence[int]) -> None:
+        self._leaves = 1 << max(0, len(rooms) - 1).bit_length()
+        self._most = [-1] * self._leaves + [*rooms] + [-1] * (self._leaves - len(rooms))
+        for node in range(self._leaves - 1, 0, -1):
+            self._most[node] = max(self._most[2 * node], self._most[2 * node + 1])
+
+    def take(self, size: int) -> int | None:
+        """The first slice with room for `size` bytes, which are then taken; None when there is none."""
+        most, node = self._most, 1
+        if most[node] < size:
+            return None
+        while node < self._leaves:
+            node *= 2
+            if most[node] < size:
+                node += 1
+        leaf, room = node, most[node] - size
+        while node and most[node] != room:
+            most[node] = room
+            # The parent's maximum is this child's, or that of its sibling.
+            room = max(room, most[node ^ 1])
+            node //= 2
+        return leaf - self._leaves
+
+
+def _next_fit(sized: Iterable[tuple[str, int]], limit: int) -> Iterable[tuple[str, ...]]:
     batch: list[str] = []
-    size = 0
-    for manifest in manifests:
-        if batch and size + _size(manifest) > limit:
+    total = 0
+    for manifest, size in sized:
+        if batch and total + size > limit:
             yield tuple(batch)
-            batch, size = [], 0
+            batch, total = [], 0
         batch.append(manifest)
-        size += _size(manifest)
+        total += size
     if batch:
         yield tuple(batch)
 
@@ -153,4 +182,4 @@ def _occupied(each: ResourceSlice) -> int:
 
 
 def _size(manifest: str) -> int:
-    return len(manifest.encode())
+    return len(manifest) if manifest.isascii() else len(manifest.encode())

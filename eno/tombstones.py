@@ -6,9 +6,8 @@ Namespace or CustomResourceDefinition is held while something wanted lives in it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -61,10 +60,11 @@ class Holds:
 
     def holds(self, identity: ResourceId) -> bool:
         """Whether burying this Namespace or CustomResourceDefinition would take something wanted with it."""
-        if (identity.group, identity.kind) == ("", "Namespace"):
-            return identity.name in self._namespaces
-        if (identity.group, identity.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
-            return identity.name.partition(".")[2] in self._groups
+        group, kind, _, name = identity
+        if kind == "Namespace" and group == "":
+            return name in self._namespaces
+        if kind == "CustomResourceDefinition" and group == "apiextensions.k8s.io":
+            return name.partition(".")[2] in self._groups
         return False
 
 
@@ -90,9 +90,11 @@ def manifests(slices: Iterable[ResourceSlice]) -> Manifests:
 
 def missing(inventory: Iterable[Entry], current: Manifests) -> list[Entry]:
     """What the inventory lists and no current manifest mentions, in inventory order, each identity once."""
-    wanted = Wanted(current.identities())
-    absent = {entry.id: entry for entry in inventory if entry.id not in wanted}
-    return list(absent.values())
+    mentioned = frozenset(current.identities())
+    # Most of an inventory is mentioned word for word; only the rest is compared with care.
+    absent = {entry.id: entry for entry in inventory if entry.id not in mentioned}
+    wanted = Wanted(current.identities() if absent else ())
+    return [entry for identity, entry in absent.items() if identity not in wanted]
 
 
 def settle(
@@ -110,11 +112,15 @@ def settle(
     theirs += [entry.id for entry in sibling_inventory]
     wanted = Wanted(theirs)
     holds = Holds([*(head.id for head in current.desired), *theirs])
-    owed = [entry for entry in absent if entry.id not in wanted]
-    return Debt(
-        buried=tuple(entry for entry in owed if not holds.holds(entry.id)),
-        held=tuple(entry.id for entry in owed if holds.holds(entry.id)),
-    )
+    buried, held = [], []
+    for entry in absent:
+        if entry.id in wanted:
+            continue
+        if holds.holds(entry.id):
+            held.append(entry.id)
+        else:
+            buried.append(entry)
+    return Debt(tuple(buried), tuple(held))
 
 
 def unseen(inventory: Iterable[Entry], current: Manifests, debt: Debt) -> bool:
@@ -133,17 +139,28 @@ def mass_burial(debt: Debt, inventory_size: int) -> bool:
     return inventory_size >= MASS_BURIAL_MINIMUM and 2 * len(debt.buried) > inventory_size
 
 
+# Fields in the order of their names, as everything that is encoded here.
+class _Metadata(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
+    annotations: Mapping[str, str] = {}
+    labels: Mapping[str, str] = {}
+    name: str
+    namespace: str = ""
+
+
+class _Tombstone(msgspec.Struct, rename="camel", gc=False):
+    api_version: str
+    kind: str
+    metadata: _Metadata
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
 def tombstone(entry: Entry) -> str:
     """The manifest of a tombstone, compact JSON. It carries no readiness expression, which could block it."""
-    metadata: dict[str, Any] = {"name": entry.id.name}
-    if entry.id.namespace:
-        metadata["namespace"] = entry.id.namespace
-    if entry.labels:
-        metadata["labels"] = dict(entry.labels)
-    if entry.annotations:
-        metadata["annotations"] = dict(entry.annotations)
-    body = {"apiVersion": entry.api_version, "kind": entry.id.kind, "metadata": metadata}
-    return msgspec.json.encode(body, order="deterministic").decode()
+    _, kind, namespace, name = entry.id
+    metadata = _Metadata(annotations=entry.annotations, labels=entry.labels, name=name, namespace=namespace)
+    return _encoder.encode(_Tombstone(entry.api_version, kind, metadata)).decode()
 
 
 def _head(each: ResourceSlice, index: int) -> Head:

@@ -6,7 +6,6 @@ Sorted and compact, so that equal inventories are equal bytes and a chunk never 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -22,14 +21,13 @@ KEPT_ANNOTATIONS = (f"{GROUP}/deletion-group", f"{GROUP}/readiness-group")
 """The annotations that decide the order in which Eno deletes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One owned resource: its identity, and what a tombstone for it has to carry."""
 
     id: ResourceId
     version: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, head: Head) -> Entry:

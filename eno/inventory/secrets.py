@@ -40,6 +40,8 @@ _COUNT = f"{_PREFIX}chunk-count"
 _SHA256 = f"{_PREFIX}sha256"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+# Unambiguous, since no index is as long as a digest.
+_NAME = re.compile(rf"(?P<head>.+)-(?P<index>{_DECIMAL.pattern})(-(?P<digest>[0-9a-f]{{16}}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ def read(secret: Mapping[str, Any]) -> StoredChunk | UnusableChunk | None:
             defect=str(error),
             namespace=_proven_namespace(metadata),
             composition=notes.get(_COMPOSITION, ""),
-            suffix=metadata.name[len(shape["prefix"]) :],
+            suffix=metadata.name[len(shape.prefix) :],
         )
     data = secret.get("data")
     return StoredChunk(
@@ -231,11 +233,22 @@ def difference(stored: Mapping[str, Any], intended: Mapping[str, Any]) -> str | 
     return None if stored.get("data") == intended["data"] else "its payload differs"
 
 
-def _shape(metadata: Metadata) -> re.Match[str] | None:
-    """The parts of a name of ours: `prefix`, `index`, `digest` (absent in Eno's drafts)."""
-    lineage_id = re.escape(metadata.labels.get(LINEAGE_KEY, ""))
-    pattern = rf"(?P<prefix>.+)-{lineage_id}-(?P<index>{_DECIMAL.pattern})(-(?P<digest>[0-9a-f]{{16}}))?"
-    return re.fullmatch(pattern, metadata.name, re.ASCII) if lineage_id else None
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The parts of a name of ours: what precedes the lineage, the chunk's index, and a digest (not in Eno's drafts)."""
+
+    prefix: str
+    index: int
+    digest: str
+
+
+def _shape(metadata: Metadata) -> _Shape | None:
+    lineage_id = metadata.labels.get(LINEAGE_KEY, "")
+    found = _NAME.fullmatch(metadata.name)
+    if not lineage_id or found is None:
+        return None
+    prefix = found["head"].removesuffix(f"-{lineage_id}")
+    return _Shape(prefix, int(found["index"]), found["digest"] or "") if prefix not in ("", found["head"]) else None
 
 
 def _source(notes: Mapping[str, str]) -> Source:
@@ -250,19 +263,19 @@ def _source(notes: Mapping[str, str]) -> Source:
     )
 
 
-def _check_metadata(metadata: Metadata, shape: re.Match[str], source: Source, index: int, count: int) -> None:
+def _check_metadata(metadata: Metadata, shape: _Shape, source: Source, index: int, count: int) -> None:
     """Raises ValueError on whatever does not agree with the name or the label."""
     lineage_id = metadata.labels[LINEAGE_KEY]
     if metadata.annotations.get(LINEAGE_KEY) != lineage_id or lineage_id != lineage(
         source.namespace, source.synthesizer
     ):
         raise ValueError("lineage and source names disagree")
-    if index != int(shape["index"]) or index >= count:
+    if index != shape.index or index >= count:
         raise ValueError(f"chunk {index} of {count} does not fit its name")
-    suffix = metadata.name[len(shape["prefix"]) :]
+    suffix = metadata.name[len(shape.prefix) :]
     if metadata.name != fit_name(source.composition, suffix):
         raise ValueError(f"composition name {source.composition!r} does not match the Secret's name")
-    if shape["digest"] and shape["digest"] != _uuid_digest(source.synthesis_uuid):
+    if shape.digest and shape.digest != _uuid_digest(source.synthesis_uuid):
         raise ValueError("the synthesis UUID does not match the Secret's name")
 
 
