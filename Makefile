@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help venv demo test unit contract kube-apiserver check format lock clean
+.PHONY: help venv demo test unit contract simulate soak bench kube-apiserver check format lock clean
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -30,6 +30,18 @@ unit: $(READY) ## only the pure tests, milliseconds each
 
 contract: $(READY) ## the API contract on the in-memory store, over HTTP, and on a real kube-apiserver if one is built
 	$(PYTEST) tests/contract
+
+simulate: $(READY) ## every fault on purpose: enumerate all plans of all scenarios, then every guard taken away
+	$(BIN)/python -m tests.simulation
+	$(BIN)/python -m tests.simulation --mutants
+
+SECONDS ?= 600
+soak: $(READY) ## random faults in longer schedules, for SECONDS seconds (600)
+	$(BIN)/python -m tests.simulation --seconds $(SECONDS)
+
+BENCH ?=
+bench: $(READY) ## what it costs, beside what people would use instead; BENCH=--quick for less than a minute
+	$(BIN)/python -m bench $(BENCH)
 
 kube-apiserver: ## build a real kube-apiserver, kubectl and etcd for the tests (needs Go; once per machine)
 	tests/kube-apiserver/build.sh
