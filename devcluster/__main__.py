@@ -13,7 +13,7 @@ from pathlib import Path
 from devcluster import definitions
 from devcluster.audit import AuditLog
 from devcluster.kubeconfig import write_kubeconfig
-from devcluster.server import Server
+from devcluster.server import LOOPBACK, Server
 from devcluster.statuses import Refusal
 from devcluster.store import HISTORY, Store
 from eno.errors import SextonError, UsageError
@@ -38,14 +38,17 @@ def _serve(options: argparse.Namespace, stop: threading.Event) -> None:
     load_definitions(store, options.crds or [definitions.development_directory()])
     try:
         audit = AuditLog(options.audit_log) if options.audit_log else None
-        server = Server(store, port=options.port, audit=audit)
+        server = Server(store, host=options.host, port=options.port, audit=audit)
     except OSError as error:
         raise UsageError(
-            "cannot start", where=f"port {options.port}", hint="choose another port or file", detail=str(error)
+            "cannot start",
+            where=f"port {options.port}",
+            hint="choose another port or file",
+            detail=str(error),
         ) from error
     with server.running():
         if options.kubeconfig:
-            write_kubeconfig(options.kubeconfig, server.url)
+            write_kubeconfig(options.kubeconfig, options.advertise or server.url)
         print(f"listening on {server.url}", flush=True)
         stop.wait()
     if audit is not None:
@@ -66,8 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m devcluster", description="An in-memory Kubernetes API on 127.0.0.1."
     )
+    parser.add_argument("--host", default=LOOPBACK, help="address to listen on; anybody who reaches it may do anything")
     parser.add_argument("--port", type=int, default=0, help="0 (the default) picks a free one")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="written once the server answers")
+    parser.add_argument("--advertise", metavar="URL", help="what the kubeconfig names; default: where it listens")
     parser.add_argument(
         "--crds",
         type=Path,

@@ -72,7 +72,8 @@ class DirectCluster:
         except Refusal as refusal:
             what = operation("watch", query.resource, query.namespace)
             raise error_from_event(what, refusal.body) from refusal
-        yield WatchEvent("BOOKMARK", watch.bookmark())
+        if not watch.ahead:
+            yield WatchEvent("BOOKMARK", watch.bookmark())
 
     def create(self, resource: Resource, namespace: str | None, body: Json) -> Json:
         """See `Cluster.create`."""

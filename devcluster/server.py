@@ -29,18 +29,23 @@ _STREAM_SECONDS = 1800
 _LOOK_SECONDS = 0.5
 
 
+LOOPBACK = "127.0.0.1"
+
+
 class Server:
-    """A running API server on 127.0.0.1. `port` 0 picks a free one; `url` says which.
+    """A running API server. `port` 0 picks a free one; `url` says which, for clients on this machine.
 
     `audit` is told every finished request. Raises OSError when the port is taken.
     """
 
-    def __init__(self, store: Store, *, port: int = 0, audit: Callable[[Entry], None] | None = None) -> None:
+    def __init__(
+        self, store: Store, *, host: str = LOOPBACK, port: int = 0, audit: Callable[[Entry], None] | None = None
+    ) -> None:
         self.store = store
         self.audit = audit
         self.changed = threading.Condition()
         self.closing = threading.Event()
-        self._http = _HttpServer(("127.0.0.1", port), _Handler)
+        self._http = _HttpServer((host, port), _Handler)
         self._http.owner = self
         self._threads = [
             threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True, name="http"),
@@ -49,7 +54,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        return f"http://{LOOPBACK}:{self._http.server_address[1]}"
 
     def start(self) -> None:
         """Begin to answer; returns at once. Connections are accepted from construction on."""
@@ -257,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
                     owner.changed.wait(_pause(now, min(end, next_bookmark)))
             yield b"".join(stream.line(owner.store, event, include) for event in events)
             now = time.monotonic()
-            if stream.bookmarks and (initial or now >= next_bookmark or now >= end):
+            if stream.bookmarks and not stream.watch.ahead and (initial or now >= next_bookmark or now >= end):
                 yield stream.bookmark(initial=initial)
                 initial = False
                 next_bookmark = now + _BOOKMARK_SECONDS

@@ -55,6 +55,11 @@ class Watch:
             if event is not None:
                 yield event
 
+    @property
+    def ahead(self) -> bool:
+        """Whether it began at a version that the store has yet to reach. Of that it tells nothing, and no bookmark."""
+        return self.version > self._store.version
+
     def bookmark(self) -> Json:
         """The object of a BOOKMARK line: everything up to its resourceVersion has been told."""
         resource = self._kind.resource

@@ -9,10 +9,10 @@ Every method raises a subclass of `eno.errors.ApiError` and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from eno.errors import Expired
 from kube.resources import Resource
@@ -141,6 +141,23 @@ class Cluster(Protocol):
     ) -> None:
         """Delete under preconditions. Raises Conflict when one is not met, NotFound when it is gone."""
         ...
+
+
+@runtime_checkable
+class ParallelReader(Protocol):
+    """A `Cluster` that has several reads under way at once, which pays where an answer takes a network's time."""
+
+    def get_each(self, resource: Resource, namespace: str | None, names: Sequence[str]) -> Iterator[Json]:
+        """See the function of this name."""
+        ...
+
+
+def get_each(cluster: Cluster, resource: Resource, namespace: str | None, names: Sequence[str]) -> Iterator[Json]:
+    """The named objects in this order. Raises, in the place of one that cannot be read, what `Cluster.get` does."""
+    if isinstance(cluster, ParallelReader):
+        yield from cluster.get_each(resource, namespace, names)
+    else:
+        yield from (cluster.get(resource, namespace, name) for name in names)
 
 
 def list_all(cluster: Cluster, query: Query, *, page_size: int = PAGE_SIZE) -> Listing:

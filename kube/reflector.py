@@ -11,8 +11,8 @@ as well goes on as if nothing had happened. Three things are done about it:
 - After a watch that failed, ended before its time, or brought neither event nor bookmark, nothing vouches for the
   version. Then one `list limit=1` of metadata, a consistent read, tells the server's. Versions of one resource are
   decimal integers and comparable since Kubernetes 1.35 (KEP-5504), and were in effect long before: a smaller one is
-  a rewind. Any other form of version says nothing. kube-apiserver ends a watch with a bookmark where anything was
-  written meanwhile, so even an idle stream is rarely checked.
+  a rewind. Any other form of version says nothing. kube-apiserver ends a watch with a bookmark if its cache has
+  moved on, be it because of the last check: an idle stream is checked every other watch, a busy one never.
 - A restore needs the servers to be stopped. After an outage, which is two attempts in a row that met no server or a
   failing one, the list comes first: by then the new history may have overtaken the version, and nothing tells.
 - The periodic list repairs what is left: a switch between two servers that no request met, and that overtook.
@@ -251,7 +251,7 @@ class Reflector(Generic[Record]):
         """Ask for the server's version. Returns the seconds to wait before a list that is due because of it."""
         # Without selectors, which would make the server read on until something matches.
         resource, namespace = self._query.resource, self._query.namespace
-        page = self._cluster.list_page(self._query, limit=1)
+        page = self._cluster.list_page(Query(resource, namespace, metadata_only=True), limit=1)
         rewound = is_behind(page.resource_version, self._version)
         self._vouched = True
         self._note(checks=self._stats.checks + 1, rewinds=self._stats.rewinds + rewound)

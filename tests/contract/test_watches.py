@@ -201,6 +201,13 @@ def test_in_process_a_watch_tells_what_there_is_and_ends_with_a_bookmark(space: 
     assert bookmark.object["metadata"]["resourceVersion"] == unseen
 
 
+def test_a_watch_from_a_version_of_the_future_tells_nothing_not_even_a_bookmark(space: Space, start: str) -> None:
+    """As after the restore of an older backup: only a list tells that the version is not one of this history."""
+    space.probe()
+    ahead = str(int(start) + 1_000_000)
+    assert list(space.watch(PROBES, ahead, seconds=3)) == []
+
+
 @pytest.mark.servers("http", "kube-apiserver")
 def test_a_watch_ends_when_its_time_is_up(space: Space, start: str) -> None:
     began = time.monotonic()

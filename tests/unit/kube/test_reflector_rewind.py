@@ -32,6 +32,11 @@ def test_versions_are_compared_only_where_both_are_decimal(server: str, ours: st
 UNVOUCHED: dict[str, list[Step]] = {
     "broke": [event("MODIFIED", "a", "90"), Silence(30), errors.Unreachable(WATCH_ERROR, reason="Broken")],
     "went silent": [Silence(310), errors.TimedOut(WATCH_ERROR)],
+    "told something before it went silent": [
+        event("MODIFIED", "a", "90"),
+        Silence(310),
+        errors.TimedOut(WATCH_ERROR),
+    ],
     "was refused": [errors.ServerError(WATCH_ERROR, status=503)],
     "ended before its time": [event("MODIFIED", "a", "90"), Silence(60)],
     "ended at once": [],
