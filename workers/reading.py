@@ -17,7 +17,7 @@ from eno.inventory.selection import Lineage, siblings
 from eno.objects import Composition, ResourceSlice
 from eno.readiness import Hole, skips_slices
 from eno.tombstones import Manifests, manifests
-from kube.cluster import Cluster, Json, Listing, Query, list_all
+from kube.cluster import Cluster, Json, Listing, Query, get_each, list_all
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
 
 INVENTORY_PAGE = 20
@@ -29,12 +29,13 @@ def read_slices(cluster: Cluster, composition: Composition, *, accept_terminatin
 
     Raises IncompleteSynthesis on a null or nameless reference or a terminating slice, ApiError on a failed read.
     """
-    names = composition.current.slice_names if composition.current else ()
+    names = dict.fromkeys(composition.current.slice_names if composition.current else ())
+    named = [name for name in names if name is not None]
+    if len(named) < len(names):
+        raise IncompleteSynthesis("a slice reference has no name", where=f"composition {composition.title}")
     slices = []
-    for name in dict.fromkeys(names):
-        if name is None:
-            raise IncompleteSynthesis("a slice reference has no name", where=f"composition {composition.title}")
-        each = ResourceSlice.from_json(cluster.get(RESOURCE_SLICES, composition.namespace, name))
+    for obj in get_each(cluster, RESOURCE_SLICES, composition.namespace, named):
+        each = ResourceSlice.from_json(obj)
         if each.deleting and not accept_terminating:
             raise IncompleteSynthesis("it is terminating", where=f"resourceslice {each.title}")
         slices.append(each)

@@ -8,24 +8,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from devcluster import definitions
 from devcluster.server import Server
-from eno.errors import AlreadyExists, NotFound, NotServed
+from eno.errors import NotFound
 from kube.cluster import Cluster, Query, list_all
 from kube.config import Connection, load_connection
 from kube.http import HttpCluster
 from kube.limits import RateLimits
 from kube.resources import (
     COMPOSITIONS,
-    CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
-    NAMESPACES,
     RESOURCE_SLICES,
     SECRETS,
 )
 from tests.support.factories import NAMESPACE
+from tests.support.installing import install
 from tests.support.tap import Tap
-from tests.support.waiting import until
 from tests.support.world import World
 
 UNHURRIED = RateLimits(100_000, 100_000, 100_000)
@@ -44,29 +41,11 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
             world.clock.now = datetime.now(UTC).replace(microsecond=0)
         client = HttpCluster(connection, user_agent="sexton-test", limits=UNHURRIED)
         stack.callback(client.close)
-        _install(client)
+        install(client, NAMESPACE)
         world.up = world.down = client  # type: ignore[assignment]
         world.upstream, world.downstream = Tap(client), Tap(client)
         yield world
         _remove_everything(client)
-
-
-def _install(cluster: Cluster) -> None:
-    """The development CRDs and the namespace, unless they are there."""
-    for body in definitions.load(definitions.development_directory()):
-        with suppress(AlreadyExists):
-            cluster.create(CUSTOM_RESOURCE_DEFINITIONS, None, body)
-    with suppress(AlreadyExists):
-        cluster.create(NAMESPACES, None, {"metadata": {"name": NAMESPACE}})
-    for resource in (COMPOSITIONS, RESOURCE_SLICES):
-        until(lambda resource=resource: _served(cluster, Query(resource, NAMESPACE)), f"{resource.plural} are served")  # type: ignore[misc]
-
-
-def _served(cluster: Cluster, query: Query) -> bool:
-    with suppress(NotServed):
-        cluster.list_page(query)
-        return True
-    return False
 
 
 def _remove_everything(cluster: Cluster) -> None:

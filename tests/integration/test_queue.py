@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pickle
 import signal
 import socket
 import time
@@ -23,6 +24,7 @@ from devcluster.kubeconfig import write_kubeconfig
 from devcluster.server import Server
 from devcluster.store import Store
 from eno.errors import BrokerUnavailable
+from kube.cluster import Query
 from kube.config import load_connection
 from kube.http import HttpCluster
 from kube.resources import COMPOSITIONS, NAMESPACES
@@ -188,22 +190,59 @@ def forged(queue: Queue) -> list[object]:
         headers(task="celery.backend_cleanup"),
         headers(id=None),
         headers(eta="2099-01-01T00:00:00", expires=1, timelimit=["x"], stamped_headers=5, retries="many"),
+        "x" * 10_000_000,
+        good
+        | {"body": base64.b64encode(pickle.dumps({"a": 1})).decode(), "content-type": "application/x-python-pickle"},
+        good | {"body": encoded([[], {"namespace": "x" * 10_000_000}, {}])},
+        good | {"body": base64.b64encode(b'{"a":' * 50_000).decode()},
+        good | {"body": "\ud800"},
+        body([[], queue.message("forged").payload() | {"name": "UPPER/../case"}, {}]),
+        body([[], queue.message("forged").payload() | {"uid": ["a"], "synthesis_uuid": {"$ne": ""}}, {}]),
+        body([[], queue.message("forged").payload() | {"namespace": None}, {}]),
+        body([[], queue.message("forged").payload() | {"scope": {"recovery_enabled": "yes"}}, {}]),
+        body([[], queue.message("forged", namespace="elsewhere").payload(), {}]),
+        body([[], queue.message("gone", uid="of-one-that-was-deleted").payload(), {}]),
+        {**headers(task="sexton.retire"), "body": encoded([[], {"namespace": NAMESPACE, "lineage": "0" * 31}, {}])},
+        {
+            **headers(task="sexton.cleanup"),
+            "body": encoded([[], {**queue.message("f").payload(), "slices": "all"}, {}]),
+        },
     ]
 
 
-def test_no_message_ends_a_worker_or_leaves_a_trace(queue: Queue, worker: Worker) -> None:
-    for envelope in forged(queue):
+def test_no_message_ends_a_worker_changes_anything_or_takes_more_than_a_line(
+    queue: Queue, worker: Worker, kubeconfig: Path
+) -> None:
+    until(lambda: queue.drained, "what came before is over")
+    before, version = len(verdicts(worker)), newest(kubeconfig)
+    envelopes = forged(queue)
+    for envelope in envelopes:
         if isinstance(envelope, dict) and envelope.get("properties"):
             envelope = envelope | {"properties": envelope["properties"] | {"delivery_tag": str(uuid.uuid4())}}
         queue.put(envelope)
     last = queue.message("after-the-forged")
     queue.dispatcher.enqueue(last)
     ended = f"{NAMESPACE}/after-the-forged"
-    until(lambda: any(line["composition"] == ended for line in worker.lines("task-ended")), "a task after them")
+    until(lambda: any(line.get("composition") == ended for line in worker.lines("task-ended")), "a task after them")
     until(lambda: queue.drained, "all were acknowledged")
     assert worker.process.poll() is None
     assert "Traceback" not in worker.log.read_text(encoding="utf-8")
-    assert [line for line in worker.lines("task-ended") if line["composition"].startswith("kube-system/")] != []
+    assert len(verdicts(worker)) - before == len(envelopes) + 1
+    assert newest(kubeconfig) == version
+    assert max(map(len, worker.log.read_bytes().split(b"\n"))) < 3000
+
+
+def verdicts(worker: Worker) -> list[dict[str, Any]]:
+    """The lines that say what became of a message."""
+    return [line for action in ("message-rejected", "task-unknown", "task-ended") for line in worker.lines(action)]
+
+
+def newest(kubeconfig: Path) -> str:
+    """The version of the newest object in the cluster."""
+    client = HttpCluster(load_connection(str(kubeconfig)), user_agent="sexton/test")
+    found = client.list_page(Query(COMPOSITIONS)).resource_version
+    client.close()
+    return found
 
 
 def test_a_task_of_another_version_is_dropped_with_one_line(queue: Queue, worker: Worker) -> None:
