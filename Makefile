@@ -59,6 +59,9 @@ format: $(READY) ## rewrite the sources in the project's format
 lock: $(READY) ## resolve pyproject.toml anew into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --upgrade \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra flower --extra build --universal --python-version 3.11 \
+	  --constraint requirements.lock \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet -o deploy/requirements.lock
 
 clean: ## remove what make made
 	rm -rf $(VENV) .artifacts build dist .hypothesis .mypy_cache .ruff_cache .import_linter_cache
