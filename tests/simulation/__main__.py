@@ -1,0 +1,105 @@
+"""`python -m tests.simulation`: enumerate the plans and run all of them, or replay one from its line.
+
+Ends with 0 when every plan was run and no promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing import get_context
+
+from tests.simulation import side_by_side
+from tests.simulation.enumerator import KINDS
+from tests.simulation.plans import Plan
+from tests.simulation.promises import Broken
+from tests.simulation.report import Share, by_kind, by_scenario
+from tests.simulation.running import Runner
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.small import small
+from tests.simulation.soak import soak
+
+
+def run(task: tuple[str, str]) -> Share:
+    """Run every plan of one scenario and kind."""
+    logging.disable()
+    scenario, kind = task
+    began = time.process_time()
+    runner = Runner(SCENARIOS[scenario])
+    share = Share(scenario, kind)
+    with small():
+        for plan, verify in KINDS[kind](runner):
+            share.enumerated += 1
+            try:
+                verify()
+            except Broken as broken:
+                share.violations.append(f"{plan.line}\n    {broken}")
+            share.run += 1
+    share.seconds = time.process_time() - began
+    return share
+
+
+def enumerate_all(scenarios: Sequence[str], kinds: Sequence[str], processes: int) -> list[Share]:
+    """Every share, the ones that take longest first, so that the processes end together."""
+    tasks = [(scenario, kind) for kind in sorted(kinds, key=lambda each: each != "pairs") for scenario in scenarios]
+    with get_context("fork").Pool(processes) as pool:
+        return list(pool.imap_unordered(run, tasks, chunksize=1))
+
+
+def replay(line: str) -> int:
+    """Print every read and write of one plan, up to the broken promise if one is."""
+    logging.disable()
+    plan = Plan.parse(line)
+    runner = Runner(SCENARIOS[plan.scenario])
+    trace: list[str] = []
+    try:
+        with small():
+            if plan.workers is not None:
+                side_by_side.replay(runner, plan, trace)
+            else:
+                machine = runner.reference.snapshots[0].fork(plan.faults())
+                machine.trace = trace
+                runner.compare(plan, machine.run())
+    except Broken as broken:
+        print(*trace, broken, sep="\n")
+        return 1
+    print(*trace, "no promise is broken", sep="\n")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Every fault, on purpose.")
+    parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="only this one; repeatable")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only this kind of plan; repeatable")
+    parser.add_argument("--replay", metavar="LINE", help="run one plan and tell every read and write")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, help="random search with longer schedules, for so long")
+    parser.add_argument("--seed", type=int, help="of the random search; default: another one each time")
+    options = parser.parse_args(arguments)
+    if options.replay:
+        return replay(options.replay)
+    if options.seconds:
+        seed = random.randrange(2**32) if options.seed is None else options.seed  # noqa: S311
+        return soak(list(SCENARIOS.values()), seed, seconds=options.seconds)
+    began = time.monotonic()
+    shares = enumerate_all(options.scenario or list(SCENARIOS), options.kind or list(KINDS), options.processes)
+    print(by_scenario(shares), by_kind(shares), sep="\n\n")
+    plans, seconds = sum(each.run for each in shares), sum(each.seconds for each in shares)
+    violations = [line for each in shares for line in each.violations]
+    print(
+        f"\n{plans:,} plans run of {sum(each.enumerated for each in shares):,} enumerated, {len(violations)} violations"
+    )
+    print(f"{plans / seconds:,.0f} plans per second and core, {time.monotonic() - began:.0f} s")
+    for line in violations[:20]:
+        print(f"\n{line}\n    replay: python -m tests.simulation --replay '{line.splitlines()[0]}'")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
