@@ -1,0 +1,82 @@
+"""Redis is emptied, restarted, cut off and filled up while a backlog is worked off."""
+
+from __future__ import annotations
+
+import urllib3
+
+from tests.chaos.audit import unfinished
+from tests.chaos.conftest import Site, ended, names
+from tests.support.rig import RESYNC, Process, seconds_until
+
+MARGIN = 8
+"""Seconds that a busy machine may add."""
+
+
+def test_emptying_redis_in_the_middle_of_two_hundred_compositions_costs_one_resync(site: Site) -> None:
+    rig = site.rig
+    site.population.some_of_each(210)
+    watcher, worker = rig.watcher(), rig.worker()
+    rig.until(lambda: len(worker.lines("task-ended")) > 40, "it works", watcher, worker)
+    rig.redis.flushall()
+    left = unfinished(rig.cluster, rig.settings.scope)
+    assert len(left) > 100
+
+    def known() -> bool:
+        """Whether every key is on its way again, or came to an end meanwhile."""
+        states = {message.key: rig.dispatcher.describe(message.key) for message in left}
+        lost = {key for key, state in states.items() if not (state.pending or state.running)}
+        return not (lost and lost & {message.key for message in unfinished(rig.cluster, rig.settings.scope)})
+
+    assert seconds_until(known, "every key is on its way again") < RESYNC + MARGIN
+    site.check(watcher, worker)
+
+
+def consumes_again(site: Site, kind: str, *parts: Process) -> float:
+    """Seconds until a worker has made decisions about new compositions."""
+    site.population.plain(3, kind)
+    new = {f"{kind}-{number}" for number in range(3)}
+    return seconds_until(lambda: new <= names(ended(parts, task="recover", outcome="done")), f"{kind} was handled")
+
+
+def test_consumption_resumes_within_ten_seconds_of_each_restart_of_redis(site: Site) -> None:
+    watcher, worker = site.rig.watcher(), site.rig.worker()
+    for number in range(5):
+        site.rig.restart_broker()
+        assert consumes_again(site, f"restart{number}", watcher, worker) < 10
+    site.check(watcher, worker)
+
+
+def test_consumption_resumes_within_ten_seconds_of_the_loss_of_all_connections(site: Site) -> None:
+    watcher, worker = site.rig.watcher(), site.rig.worker()
+    for number in range(5):
+        # On a connection of its own, which is the only one to survive.
+        for kind in ("normal", "pubsub"):
+            site.rig.redis.client_kill_filter(_type=kind, skipme=True)
+        assert consumes_again(site, f"cut{number}", watcher, worker) < 10
+    site.check(watcher, worker)
+
+
+def test_a_redis_without_memory_is_survived(site: Site) -> None:
+    """It refuses whatever needs more: markers, locks, messages. It still hands out what it has."""
+    rig = site.rig
+    site.population.some_of_each(30)
+    watcher, worker = rig.watcher(), rig.worker()
+    rig.until(lambda: worker.lines("task-ended"), "it works", watcher, worker)
+    rig.redis.config_set("maxmemory", "1mb")
+    refused = rig.until(lambda: watcher.lines("broker-lost"), "the watcher was refused", watcher, worker)
+    assert "used memory > 'maxmemory'" in refused[0]["message"]
+    site.population.plain(10, "meanwhile")
+    rig.redis.config_set("maxmemory", "0")
+    site.check(watcher, worker)
+
+
+def test_a_redis_that_may_evict_the_queues_is_reported_as_not_ready(site: Site) -> None:
+    site.rig.redis.config_set("maxmemory-policy", "allkeys-lru")
+    watcher = site.rig.watcher(health_port=0)
+    worker = site.rig.worker(ready=False)
+    port = site.rig.until(lambda: watcher.lines("probes-started"), "probes", watcher)[0]["port"]
+    with urllib3.PoolManager(retries=False) as pool:
+        answer = pool.request("GET", f"http://127.0.0.1:{port}/readyz")
+    assert (answer.status, b"maxmemory-policy is allkeys-lru" in answer.data) == (503, True)
+    (line,) = site.rig.until(lambda: worker.lines("not-ready"), "the worker says so", worker)
+    assert "maxmemory-policy is allkeys-lru" in line["message"]
