@@ -31,9 +31,8 @@ unit: $(READY) ## only the pure tests, milliseconds each
 contract: $(READY) ## the API contract on the in-memory store, over HTTP, and on a real kube-apiserver if one is built
 	$(PYTEST) tests/contract
 
-simulate: $(READY) ## every fault on purpose: enumerate all plans of all scenarios, then every guard taken away
+simulate: $(READY) ## every fault on purpose: enumerate all plans of all scenarios and run them
 	$(BIN)/python -m tests.simulation
-	$(BIN)/python -m tests.simulation --mutants
 
 SECONDS ?= 600
 soak: $(READY) ## random faults in longer schedules, for SECONDS seconds (600)
