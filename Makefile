@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help venv demo test unit contract simulate soak bench kube-apiserver check format lock clean
+.PHONY: help venv demo test unit contract chaos simulate soak bench kube-apiserver check format lock clean
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -22,7 +22,7 @@ venv: $(READY) ## the virtual environment alone
 demo: $(READY) ## lose a composition's history and watch Sexton recover it
 	$(BIN)/sexton demo
 
-test: $(READY) ## every test
+test: $(READY) ## every test, but for make chaos
 	$(PYTEST)
 
 unit: $(READY) ## only the pure tests, milliseconds each
@@ -30,6 +30,9 @@ unit: $(READY) ## only the pure tests, milliseconds each
 
 contract: $(READY) ## the API contract on the in-memory store, over HTTP, and on a real kube-apiserver if one is built
 	$(PYTEST) tests/contract
+
+chaos: $(READY) ## a backlog while workers are killed and Redis is restarted; some five minutes of a machine that is idle
+	$(PYTEST) tests/chaos
 
 simulate: $(READY) ## every fault on purpose: enumerate all plans of all scenarios and run them
 	$(BIN)/python -m tests.simulation
