@@ -43,7 +43,7 @@ class Delays:
 
 def run(*, quick: bool) -> Section:
     """Idle and under a backlog, ours and kopf's."""
-    alone, together = (12, 30) if quick else (100, 200)
+    alone, together = (10, 20) if quick else (100, 200)
     with site() as here:
         server = _ours(here, alone + together)
         idle = _play(here, server, WORKER_AGENT, range(alone), _one_by_one)

@@ -34,6 +34,7 @@ _QUEUE = TaskName.RECOVER.queue("bench")
 _NOTHING = TaskName.GATE.queue("bench")
 _SECONDS = 180.0
 _CLIENTS = 32
+_SERVER = "API server"
 
 CALLS = 10
 """Requests of one recovery of SHAPE: the minimum (bench.calls), and its Event."""
@@ -46,12 +47,23 @@ class Sample:
     rate: float
     cores: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def milliseconds(self) -> float:
+        """Processor time of a recovery, by all processes together."""
+        return 1000 * sum(self.cores.values()) / self.rate
+
+    @property
+    def ceiling(self) -> float:
+        """Recoveries a second at which the busiest process other than the API server fills a core."""
+        return self.rate / max(busy for name, busy in self.cores.items() if name != _SERVER)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured: pools, rounds, and recoveries per process of the pool."""
+    """What is measured: pools near and far, rounds, and recoveries per process of the pool."""
 
-    pools: Sequence[int]
+    near_pools: Sequence[int]
+    far_pools: Sequence[int]
     rounds: int
     near: int
     far: int
@@ -59,7 +71,11 @@ class Plan:
     @classmethod
     def of(cls, *, quick: bool) -> Plan:
         """Enough for a steady rate, or for a rough one."""
-        return cls((1, 8), 1, 40, 6) if quick else cls(POOLS, 2, 120, 16)
+        return cls((2,), (1, 8), 1, 40, 4) if quick else cls(POOLS, POOLS, 2, 120, 16)
+
+    def pools(self, delay: float) -> Sequence[int]:
+        """Those to measure at this distance."""
+        return self.far_pools if delay else self.near_pools
 
     def count(self, pool: int, delay: float) -> int:
         """Compositions of one run."""
@@ -72,12 +88,19 @@ def run(*, quick: bool) -> Section:
     near = _measure(plan, 0.0)
     far = _measure(plan, FAR)
     capacity = _capacity(200 if quick else 2000)
-    nothing = {pool: _nothing(pool, 400 if quick else 2000) for pool in plan.pools}
-    few, many = plan.pools[0], plan.pools[-1]
+    nothing = {pool: _nothing(pool, 400 if quick else 2000) for pool in plan.near_pools}
+    few, many = plan.far_pools[0], plan.far_pools[-1]
     lines = [
-        *(Line(f"queue alone, {pool} processes", nothing[pool], "/s") for pool in plan.pools),
-        *_lines(near, "loopback", plan.pools),
-        *_lines(far, f"+{FAR:.0f} ms", plan.pools),
+        *(Line(f"queue alone, {pool} processes", nothing[pool], "/s") for pool in plan.near_pools),
+        *_lines(near, "loopback", plan.near_pools),
+        Line(
+            "processor time of a recovery, loopback",
+            near["ours"][plan.near_pools[-1]].milliseconds,
+            "ms",
+            "kopf",
+            near["kopf"][plan.near_pools[-1]].milliseconds,
+        ),
+        *_lines(far, f"+{FAR:.0f} ms", plan.far_pools),
         Line(
             f"queue and framework, +{FAR:.0f} ms, 1 process",
             far["ours"][few].rate,
@@ -97,7 +120,12 @@ def run(*, quick: bool) -> Section:
     ]
     curves = [_curve("near", "API server on loopback", near), _curve("far", f"API server {FAR:.0f} ms away", far)]
     return Section(
-        "throughput", "Throughput", lines, curves, _notes(near, far, many, capacity), _details(near, far, nothing)
+        "throughput",
+        "Throughput",
+        lines,
+        curves,
+        _notes(near, far, (plan.near_pools[-1], many), capacity),
+        _details(near, far, nothing),
     )
 
 
@@ -106,7 +134,7 @@ Found = dict[str, dict[int, Sample]]
 
 def _measure(plan: Plan, delay: float) -> Found:
     found: Found = {"bare": {1: _bare(plan.count(1, delay), delay)}, "ours": {}, "kopf": {}}
-    for pool in plan.pools:
+    for pool in plan.pools(delay):
         count = plan.count(pool, delay)
         samples: dict[str, list[Sample]] = {"ours": [], "kopf": []}
         for _ in range(plan.rounds):
@@ -129,7 +157,7 @@ def _ours(pool: int, count: int, delay: float) -> Sample:
         surroundings = environment(settings(server, broker))
         worker = here.worker(surroundings, pool, _QUEUE)
         watcher = here.watcher(surroundings)
-        processes = {"API server": near.child.process.pid, "workers": worker.process.pid}
+        processes = {_SERVER: near.child.process.pid, "workers": worker.process.pid}
         processes |= {"watcher": watcher.process.pid, "Redis": broker.pid}
         return _observe(here, near, count, pool, processes)
 
@@ -139,7 +167,7 @@ def _kopf(pool: int, count: int, delay: float) -> Sample:
         server, near = _servers(here, count, delay)
         options = ("--threads", str(pool))
         operator = here.python("bench.kopf_operator", *options, environment=environment(settings(server)))
-        processes = {"API server": near.child.process.pid, "kopf": operator.process.pid}
+        processes = {_SERVER: near.child.process.pid, "kopf": operator.process.pid}
         return _observe(here, near, count, pool, processes)
 
 
@@ -148,7 +176,7 @@ def _bare(count: int, delay: float) -> Sample:
         server, near = _servers(here, count, delay)
         # It ends when it is through, which is no failure: it is started last and looked at by its effect.
         child = here.python("bench.bare", environment=environment(settings(server)))
-        return _observe(here, near, count, 1, {"API server": near.child.process.pid, "bare": child.process.pid})
+        return _observe(here, near, count, 1, {_SERVER: near.child.process.pid, "bare": child.process.pid})
 
 
 def _servers(here: Site, count: int, delay: float) -> tuple[ApiServer, ApiServer]:
@@ -244,15 +272,19 @@ def _curve(name: str, title: str, found: Found) -> Curve:
     return Curve(f"throughput-{name}", f"Recoveries, {title}", "processes or threads", "recoveries per second", series)
 
 
-def _notes(near: Found, far: Found, many: int, capacity: float) -> list[str]:
-    needed = CALLS * max(samples[many].rate for samples in (far["ours"], far["kopf"]))
+def _notes(near: Found, far: Found, pools: tuple[int, int], capacity: float) -> list[str]:
+    here, there = pools
+    cpus = len(os.sched_getaffinity(0))
+    needed = CALLS * max(samples[there].rate for samples in (far["ours"], far["kopf"]))
     return [
         f"A recovery here takes {CALLS} requests and waits for each. The proxy that delays them passes at least "
         f"{capacity:.0f} a second; {needed:.0f} were needed at most, so it is not the bound.",
-        f"Cores in use on loopback with {many} processes: {_cores(near['ours'][many])}; "
-        f"kopf with {many} threads: {_cores(near['kopf'][many])}. This machine has {os.cpu_count()}.",
-        f"Cores in use {FAR:.0f} ms away with {many} processes: {_cores(far['ours'][many])}; "
-        f"kopf: {_cores(far['kopf'][many])}.",
+        f"{cpus} cores allow {1000 * cpus / near['ours'][here].milliseconds:.0f} recoveries a second; "
+        f"kopf's process ends at {near['kopf'][here].ceiling:.0f}, however many cores there are.",
+        f"Cores in use on loopback with {here} processes: {_cores(near['ours'][here])}; "
+        f"kopf with {here} threads: {_cores(near['kopf'][here])}.",
+        f"Cores in use {FAR:.0f} ms away with {there} processes: {_cores(far['ours'][there])}; "
+        f"kopf: {_cores(far['kopf'][there])}.",
     ]
 
 
