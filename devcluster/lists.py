@@ -88,8 +88,8 @@ def list_objects(store: Store, kind: Kind, options: ListOptions) -> ObjectList:
             raise expired(_TOO_OLD)
     # A list from the watch cache (version 0) is not cut into pages.
     limit = 0 if options.version == "0" else options.limit
-    if limit > 0 and version == store.version and selector.selects_all:
-        return _page(store, kind, prefix, after, limit)
+    if limit > 0 and selector.selects_all and not _changed(store, kind, version):
+        return _page(store, kind, prefix, after, limit, version)
     found = _at_version(store, kind, prefix, after, version)
     selected = [(key, item) for key, item in found if selector.matches(item)]
     if limit <= 0 or len(selected) <= limit:
@@ -104,13 +104,17 @@ def list_objects(store: Store, kind: Kind, options: ListOptions) -> ObjectList:
     )
 
 
-def _page(store: Store, kind: Kind, prefix: str, after: str, limit: int) -> ObjectList:
+def _changed(store: Store, kind: Kind, version: int) -> bool:
+    return version < store.version and any(each.resource == kind.key for each in store.changes_since(version))
+
+
+def _page(store: Store, kind: Kind, prefix: str, after: str, limit: int, version: int) -> ObjectList:
     """A page of what there is now, without looking at the rest of it: large lists would take quadratic time."""
     table = store.table(kind)
     found = table.select(prefix, after, limit)
     left = table.count(prefix, after) - len(found)
-    token = _encode_token(store.version, found[-1][0][len(prefix) :]) if left else ""
-    return ObjectList(kind, [item for _, item in found], store.version, token, left or None)
+    token = _encode_token(version, found[-1][0][len(prefix) :]) if left else ""
+    return ObjectList(kind, [item for _, item in found], version, token, left or None)
 
 
 def _at_version(store: Store, kind: Kind, prefix: str, after: str, version: int) -> list[tuple[str, Stored]]:

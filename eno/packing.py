@@ -178,7 +178,7 @@ def _appendable(each: ResourceSlice) -> bool:
 
 
 def _occupied(each: ResourceSlice) -> int:
-    return sum(_size(entry.manifest) for entry in each.resources)
+    return _size("".join([entry.manifest for entry in each.resources]))
 
 
 def _size(manifest: str) -> int:

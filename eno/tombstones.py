@@ -20,6 +20,10 @@ MASS_BURIAL_MINIMUM = 20
 """Identities below which no burial counts as a mass burial."""
 
 
+CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition"})
+"""The kinds of resources that others live in: no other can be held."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifests:
     """The heads of a synthesis' manifests, desired and tombstones apart.
@@ -111,16 +115,13 @@ def settle(
     theirs = [head.id for manifests in sibling_manifests for head in manifests.desired]
     theirs += [entry.id for entry in sibling_inventory]
     wanted = Wanted(theirs)
+    owed = [entry for entry in absent if entry.id not in wanted] if theirs else absent
+    containers = [entry.id for entry in owed if entry.id.kind in CONTAINERS]
+    if not containers:
+        return Debt(tuple(owed))
     holds = Holds([*(head.id for head in current.desired), *theirs])
-    buried, held = [], []
-    for entry in absent:
-        if entry.id in wanted:
-            continue
-        if holds.holds(entry.id):
-            held.append(entry.id)
-        else:
-            buried.append(entry)
-    return Debt(tuple(buried), tuple(held))
+    held = dict.fromkeys(identity for identity in containers if holds.holds(identity))
+    return Debt(tuple(entry for entry in owed if entry.id not in held), tuple(held))
 
 
 def unseen(inventory: Iterable[Entry], current: Manifests, debt: Debt) -> bool:

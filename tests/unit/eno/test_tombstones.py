@@ -41,6 +41,20 @@ def test_every_current_manifest_counts_as_wanted(mention: str | tuple[str, bool]
     assert missing([entry()], manifests([resource_slice("s", [mention])])) == []
 
 
+@pytest.mark.parametrize(
+    ("owned", "mentioned"),
+    [
+        pytest.param(entry("Ingress", group="extensions"), ("networking.k8s.io/v1", "shop"), id="an older group"),
+        pytest.param(entry("Service"), ("v1", ""), id="the manifest leaves the namespace open"),
+        pytest.param(entry("Service", namespace=""), ("v1", "shop"), id="the inventory leaves the namespace open"),
+    ],
+)
+def test_what_a_manifest_may_mean_is_not_missing(owned: Entry, mentioned: tuple[str, str]) -> None:
+    version, namespace = mentioned
+    current = manifests([resource_slice("s", [manifest(owned.id.kind, "web", namespace, version)])])
+    assert missing([owned], current) == []
+
+
 def test_what_a_sibling_wants_is_not_buried() -> None:
     sibling = manifests([resource_slice("s", [manifest(name="shared"), patch_manifest("ConfigMap", "patched")])])
     absent = [entry(name=name) for name in ("shared", "patched", "own")]
