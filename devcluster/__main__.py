@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from devcluster import definitions
 from devcluster.audit import AuditLog
@@ -42,8 +43,8 @@ def _serve(options: argparse.Namespace, stop: threading.Event) -> None:
     except OSError as error:
         raise UsageError(
             "cannot start",
-            where=f"port {options.port}",
-            hint="choose another port or file",
+            where=f"{options.host}:{options.port}",
+            hint="choose another host, port or file",
             detail=str(error),
         ) from error
     with server.running():
@@ -66,13 +67,17 @@ def load_definitions(store: Store, paths: Sequence[Path]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m devcluster", description="An in-memory Kubernetes API on 127.0.0.1."
+    parser = argparse.ArgumentParser(prog="python -m devcluster", description="An in-memory Kubernetes API.")
+    parser.add_argument(
+        "--host",
+        default=LOOPBACK,
+        help="address to listen on, default %(default)s; anybody who reaches it may do anything",
     )
-    parser.add_argument("--host", default=LOOPBACK, help="address to listen on; anybody who reaches it may do anything")
     parser.add_argument("--port", type=int, default=0, help="0 (the default) picks a free one")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="written once the server answers")
-    parser.add_argument("--advertise", metavar="URL", help="what the kubeconfig names; default: where it listens")
+    parser.add_argument(
+        "--advertise", type=_url, metavar="URL", help="what the kubeconfig names; default: where it listens"
+    )
     parser.add_argument(
         "--crds",
         type=Path,
@@ -84,6 +89,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--history", type=int, default=HISTORY, help="changes that watches can reach back")
     parser.add_argument("--seed", default="", help="makes uids and generated names repeatable")
     return parser
+
+
+def _url(value: str) -> str:
+    """Refuses what no client could connect to, which is told on one line by argparse."""
+    try:
+        parts = urlsplit(value)
+        complete = parts.scheme == "http" and parts.hostname and parts.port != 0
+    except ValueError:
+        complete = False
+    if not complete:
+        raise argparse.ArgumentTypeError("must look like http://host:port")
+    return value
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from typing import Any
 
 from devcluster.answers import Answer, Stream, answer, error_line, refused
@@ -54,7 +55,8 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"http://{LOOPBACK}:{self._http.server_address[1]}"
+        address, port = str(self._http.server_address[0]), self._http.server_address[1]
+        return f"http://{LOOPBACK if ip_address(address).is_unspecified else address}:{port}"
 
     def start(self) -> None:
         """Begin to answer; returns at once. Connections are accepted from construction on."""

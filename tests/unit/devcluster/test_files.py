@@ -62,7 +62,7 @@ def test_a_taken_port_is_an_error_on_one_line(capsys: pytest.CaptureFixture[str]
         port = taken.getsockname()[1]
         assert main(["--port", str(port)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"port {port}" in line
+    assert f"127.0.0.1:{port}" in line
 
 
 def test_missing_definitions_are_an_error_on_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
