@@ -10,7 +10,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from eno.decision import finished
 from eno.errors import ApiError
@@ -187,14 +187,14 @@ class History:
         return [_identity(entry.manifest) for each in slices for entry in each.resources if entry.deleted]
 
 
-def unfinished(cluster: Cluster, scope: Scope) -> list[Message]:
-    """What a watcher that starts now would enqueue."""
+def unfinished(cluster: Cluster, scope: Scope, *, ahead: timedelta = timedelta(0)) -> list[Message]:
+    """What a watcher would enqueue that starts now, or so much later if nothing changes until then."""
     cache = Cache()
     looks = [
         cache.replace(kind, [read_record(kind, item, scope) for item in list_all(cluster, query).items])
         for kind, query in queries(scope).items()
     ]
-    now = datetime.now(UTC)
+    now = datetime.now(UTC) + ahead
     return [task for key in set().union(*looks) for task in derive(cache.subject(key), now, scope).tasks]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from eno.retention import YOUNG
 from kube.cluster import Json
 from kube.config import load_connection
 from kube.http import HttpCluster
@@ -21,6 +22,9 @@ from tests.support.rig import SECONDS, UNHURRIED, Process, Rig, running_rig
 LOOK_SECONDS = 0.5
 """Between two looks at whether everything is finished, each of which lists everything."""
 
+AHEAD = YOUNG * 2
+"""What waits for a slice to be no longer young is not finished."""
+
 
 @dataclass
 class Site:
@@ -31,7 +35,7 @@ class Site:
     auditor: Auditor
 
     def until_finished(self, *parts: Process, seconds: float = SECONDS) -> None:
-        """Until no message is left and a watcher that starts now would send none."""
+        """Until no message is left and a watcher that starts now or soon would send none."""
         deadline = time.monotonic() + seconds
         while left := self._unfinished():
             assert time.monotonic() < deadline, f"after {seconds:.0f} s there is left to do: {left[:10]}"
@@ -58,7 +62,8 @@ class Site:
     def _unfinished(self) -> list[str]:
         if not self.rig.drained():
             return ["messages in the queues"]
-        left = [message.key for message in unfinished(self.rig.cluster, self.rig.settings.scope)]
+        scope = self.rig.settings.scope
+        left = [message.key for message in unfinished(self.rig.cluster, scope, ahead=AHEAD)]
         return left or ([] if self.rig.drained() else ["messages in the queues"])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import urllib3
 
 from tests.chaos.audit import unfinished
@@ -57,15 +59,21 @@ def test_consumption_resumes_within_ten_seconds_of_the_loss_of_all_connections(s
 
 
 def test_a_redis_without_memory_is_survived(site: Site) -> None:
-    """It refuses whatever needs more: markers, locks, messages. It still hands out what it has."""
+    """It refuses whatever needs more: markers, locks, messages, notes of what is unacknowledged."""
     rig = site.rig
+    worker = rig.worker()
+    worker.send(signal.SIGSTOP)
     site.population.some_of_each(30)
-    watcher, worker = rig.watcher(), rig.worker()
-    rig.until(lambda: worker.lines("task-ended"), "it works", watcher, worker)
-    rig.redis.config_set("maxmemory", "1mb")
+    watcher = rig.watcher()
+    rig.until(lambda: rig.waiting() > 20, "messages wait", watcher, worker)
+    rig.redis.config_set("maxmemory", "1")
+    worker.send(signal.SIGCONT)
+    site.population.plain(10, "meanwhile")
     refused = rig.until(lambda: watcher.lines("broker-lost"), "the watcher was refused", watcher, worker)
     assert "used memory > 'maxmemory'" in refused[0]["message"]
-    site.population.plain(10, "meanwhile")
+    rig.until(lambda: not rig.waiting(), "the worker has taken them all", watcher, worker)
+    # Each would last for a minute or more, and its key with it.
+    rig.until(lambda: not list(rig.redis.scan_iter("sexton:pending:*")), "no marker outlives its message", seconds=15)
     rig.redis.config_set("maxmemory", "0")
     site.check(watcher, worker)
 

@@ -113,7 +113,7 @@ class Rig:
         self.kubeconfig = kubeconfig
         fields = {"broker_url": broker.url, "kubeconfig": kubeconfig, "pod_namespace": NAMESPACE}
         # A worker that is killed between taking a message and noting that it has it leaves nothing but a marker.
-        fields = {"pending_timeout": 60, **fields}
+        fields = {"pending_timeout": 30, **fields}
         fields |= {"enable_tombstone_recovery": True, "resync_seconds": RESYNC, "log_level": "INFO"}
         fields |= {"requests_per_second": 5000, "burst": 5000, "slice_writes_per_second": 5000}
         self.settings = Settings.load(**fields | overrides)
