@@ -46,13 +46,13 @@ def _as_seconds(value: object) -> object:
 
 
 def _broker(value: str) -> str:
-    parts = urlsplit(value)
     try:
-        port_is_valid = parts.port is None or parts.port > 0
-    except ValueError:
-        port_is_valid = False
-    database = parts.path.strip("/")
-    if parts.scheme not in _BROKER_SCHEMES or not parts.hostname or not port_is_valid:
+        parts = urlsplit(value)
+        valid = parts.scheme in _BROKER_SCHEMES and bool(parts.hostname) and parts.port != 0
+        database = parts.path.strip("/")
+    except ValueError:  # what it says may hold the password
+        valid, database = False, ""
+    if not valid:
         raise ValueError("must look like redis://host:port/database (or rediss://)")
     if database and not database.isdecimal():
         raise ValueError("must end with the number of a database, as in redis://host:6379/0")
@@ -71,7 +71,8 @@ Namespace = Annotated[str, Field(pattern=_NAMESPACE)]
 Seconds = Annotated[float, Field(gt=0, le=7 * 86400, allow_inf_nan=False)]
 Lease = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
-Grace = Annotated[timedelta, BeforeValidator(_as_seconds), Field(ge=timedelta(0))]
+# Added to any time that an annotation may hold, it has to be a time still.
+Grace = Annotated[timedelta, BeforeValidator(_as_seconds), Field(ge=timedelta(0), le=timedelta(days=36500))]
 
 
 class Settings(BaseSettings):
