@@ -51,13 +51,13 @@ def _attempt(message: RetireMessage, context: Context) -> Outcome:
     if not context.settings.scope.recovers_in(message.namespace):
         return Outcome(Kind.NOT_IN_SCOPE, "outside the recovery scope")
     secrets = list_metadata(context.downstream, message.lineage)
-    holdings = [each for secret in secrets if (each := Holding.of(secret)) is not None]
-    found = groups(holdings, message.namespace)
+    readable = [(each, secret) for secret in secrets if (each := Holding.of(secret)) is not None]
+    found = groups([each for each, _ in readable], message.namespace)
     if not found:
         return Outcome(Kind.UNCHANGED, "nothing is stored")
     look = _look(message, context)
     planned = [(group, _steps(group, look, context)) for group in found]
-    objects = {secret["metadata"]["name"]: secret for secret in secrets}
+    objects = {each.stored.name: secret for each, secret in readable}
     every(partial(_mark, objects[each.stored.name], look.latest, context) for _, plan in planned for each in plan.mark)
     every(partial(_unmark, objects[each.stored.name], context) for _, plan in planned for each in plan.unmark)
     every(partial(_delete_all, group, plan, message, context) for group, plan in planned)
