@@ -112,15 +112,19 @@ ACTS: dict[str, Callable[[Others, str], None]] = {
     "published": lambda others, name: _publish(others, name),
     "deleted": lambda others, name: others.delete(name),
     "opted-out": lambda others, name: others.opt_out(name),
-    "slice-lost": lambda others, name: [others.lose_slice(each) for each in others.current_slices(name)[:1]] and None,
-    "slice-deleted": lambda others, name: (
-        [others.delete_slice(each) for each in others.current_slices(name)[:1]] and None
-    ),
+    "slice-lost": lambda others, name: _first_slice(others, name, others.lose_slice),
+    "slice-deleted": lambda others, name: _first_slice(others, name, others.delete_slice),
     "recreated": lambda others, name: others.recreate(name),
     "claimed-ready": lambda others, name: others.claim_ready(name),
     "touched": lambda others, name: others.annotate(name, touched="once"),
 }
 """What Eno and people do to a composition at any moment."""
+
+
+def _first_slice(others: Others, name: str, act: Callable[[str], None]) -> None:
+    """What happens to the first slice of the current synthesis, if it has one."""
+    for each in others.current_slices(name)[:1]:
+        act(each)
 
 
 def _start(others: Others, name: str) -> None:

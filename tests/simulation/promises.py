@@ -20,7 +20,6 @@ from eno.errors import NotFound
 from eno.identity import ResourceId, parse_head
 from eno.inventory.secrets import LINEAGE_KEY, lineage
 from eno.objects import (
-    ACKNOWLEDGE_ANNOTATION,
     CLEANUP_FINALIZER,
     DELETION_STRATEGY_ANNOTATION,
     FORCE_RESYNTHESIS_ANNOTATION,
@@ -36,7 +35,7 @@ from eno.scope import Aggregation
 from eno.times import parse_time
 from kube.cluster import Json, Page
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
-from runtime.messages import Message, RetireMessage, TaskName
+from runtime.messages import Message, TaskName
 from runtime.settings import Settings
 from tests.simulation.state import State
 from tests.simulation.wire import Call
@@ -855,6 +854,3 @@ def _rank(secret: Json, now: datetime) -> tuple[bool, datetime]:
 def _entries(secret: Json) -> list[ResourceId]:
     entries = json.loads(base64.b64decode(secret["data"]["inventory.json"]))
     return [ResourceId(each["group"], each["kind"], each["namespace"], each["name"]) for each in entries]
-
-
-_ = (ACKNOWLEDGE_ANNOTATION, RetireMessage)

@@ -235,6 +235,11 @@ SUPERSEDED = Scenario(
     expect=both(decided("FinishedTombstoneRecovery"), buried("c", "d")),
 )
 
+
+def _unclaimed(others: Others) -> None:
+    others.remember(known("a", "b"))
+
+
 RETIRED = Scenario(
     "retired",
     "An inventory is claimed again while it is marked, and its composition goes for good.",
@@ -243,7 +248,7 @@ RETIRED = Scenario(
         _create("shop", A),
         _do("vanish", lambda others: others.vanish("shop")),
     ),
-    prepare=lambda others: [others.remember(known("a", "b"))] and None,  # noqa: SIM223
+    prepare=_unclaimed,
     expect=both(gone(), secrets(0), slices(0)),
 )
 
