@@ -1,6 +1,6 @@
 """`python -m tests.simulation`: enumerate the plans and run all of them, or replay one from its line.
 
-Ends with 0 when every plan was run and no promise was broken.
+Ends with 0 when every plan was run and no promise was broken, or when every mutant was killed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from multiprocessing import get_context
 
 from tests.simulation import side_by_side
 from tests.simulation.enumerator import KINDS
+from tests.simulation.guards import GUARDS
+from tests.simulation.hunting import hunt, kill
 from tests.simulation.plans import Plan
 from tests.simulation.promises import Broken
-from tests.simulation.report import Share, by_kind, by_scenario
+from tests.simulation.report import Mutant, Share, by_kind, by_mutant, by_scenario
 from tests.simulation.running import Runner
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.small import small
@@ -51,6 +53,34 @@ def enumerate_all(scenarios: Sequence[str], kinds: Sequence[str], processes: int
         return list(pool.imap_unordered(run, tasks, chunksize=1))
 
 
+def try_mutant(name: str) -> Mutant:
+    """Take one guard away and run the plan, or the test, that is known to miss it."""
+    logging.disable()
+    return Mutant(GUARDS[name], kill(GUARDS[name]))
+
+
+def try_mutants(names: Sequence[str], processes: int) -> list[Mutant]:
+    """Every mutant, in the order of its name's registration."""
+    with get_context("fork").Pool(processes) as pool:
+        return pool.map(try_mutant, names, chunksize=1)
+
+
+def _mutants(part: str, processes: int) -> int:
+    mutants = try_mutants([name for name in GUARDS if part in name], processes)
+    killed = sum(each.how is not None for each in mutants)
+    print(by_mutant(mutants), f"\n{killed} of {len(mutants)} mutants killed", sep="\n")
+    return 0 if killed == len(mutants) else 1
+
+
+def _hunt(name: str, scenarios: Sequence[str], kinds: Sequence[str]) -> int:
+    """Print the plans that kill a mutant as they are found; 1 when there is none."""
+    logging.disable()
+    found = 0
+    for found, line in enumerate(hunt(GUARDS[name], scenarios, kinds), 1):  # noqa: B007
+        print(line, flush=True)
+    return 0 if found else 1
+
+
 def replay(line: str) -> int:
     """Print every read and write of one plan, up to the broken promise if one is."""
     logging.disable()
@@ -78,12 +108,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="only this one; repeatable")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only this kind of plan; repeatable")
     parser.add_argument("--replay", metavar="LINE", help="run one plan and tell every read and write")
+    parser.add_argument("--mutants", metavar="PART", nargs="?", const="", help="take guards away whose name has PART")
+    parser.add_argument("--hunt", metavar="GUARD", choices=GUARDS, help="find the plans that miss this guard")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, help="random search with longer schedules, for so long")
     parser.add_argument("--seed", type=int, help="of the random search; default: another one each time")
     options = parser.parse_args(arguments)
     if options.replay:
         return replay(options.replay)
+    if options.mutants is not None:
+        return _mutants(options.mutants, options.processes)
+    if options.hunt:
+        return _hunt(options.hunt, options.scenario or list(SCENARIOS), options.kind or list(KINDS))
     if options.seconds:
         seed = random.randrange(2**32) if options.seed is None else options.seed  # noqa: S311
         return soak(list(SCENARIOS.values()), seed, seconds=options.seconds)

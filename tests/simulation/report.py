@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tests.simulation.mutation import Guard
+
 
 @dataclass
 class Share:
@@ -16,6 +18,23 @@ class Share:
     run: int = 0
     seconds: float = 0.0
     violations: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """The product without a guard, and how that was noticed; None when it was not."""
+
+    guard: Guard
+    how: str | None
+
+
+def by_mutant(mutants: Sequence[Mutant]) -> str:
+    """What was taken away, from where, by what it is missed, and how."""
+    return "\n".join(
+        f"{'killed' if each.how else 'ALIVE':<8}{each.guard.name}\n"
+        f"        from {each.guard.where}, by {each.guard.killed_by}" + (f"\n        {each.how}" if each.how else "")
+        for each in mutants
+    )
 
 
 def by_scenario(shares: Sequence[Share]) -> str:
