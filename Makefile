@@ -22,7 +22,7 @@ venv: $(READY) ## the virtual environment alone
 demo: $(READY) ## lose a composition's history and watch Sexton recover it
 	$(BIN)/sexton demo
 
-test: $(READY) ## every test, but for make chaos
+test: $(READY) ## every test
 	$(PYTEST)
 
 unit: $(READY) ## only the pure tests, milliseconds each
@@ -31,7 +31,7 @@ unit: $(READY) ## only the pure tests, milliseconds each
 contract: $(READY) ## the API contract on the in-memory store, over HTTP, and on a real kube-apiserver if one is built
 	$(PYTEST) tests/contract
 
-chaos: $(READY) ## a backlog while workers are killed and Redis is restarted; some five minutes of a machine that is idle
+chaos: $(READY) ## a backlog while workers are killed and Redis is restarted; some five minutes
 	$(PYTEST) tests/chaos
 
 simulate: $(READY) ## every fault on purpose: enumerate all plans of all scenarios and run them

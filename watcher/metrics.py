@@ -25,6 +25,8 @@ _COUNTS = (
     ("errors", "errors", "Lists and watches that failed."),
     ("stalls", "stalls", "Calls and watches that went silent."),
     ("expired", "expired", "Versions and continue tokens that were too old, so that the list began anew."),
+    ("checks", "version_checks", "Questions for the server's version, after a watch that told nothing."),
+    ("rewinds", "rewinds", "Times that the server was found behind what it had told before: restored from a backup."),
 )
 _INSTANTS = (
     ("last_event", "When a watch last brought an event."),

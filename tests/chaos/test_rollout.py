@@ -16,8 +16,8 @@ from tests.support.proxy import Proxy, request
 
 RESTARTS = 30
 
-AT_ONCE = 15
-"""Seconds within which an idle worker is gone, on a busy machine."""
+AT_ONCE = 45
+"""Seconds within which an idle worker is gone, on a machine that is very busy."""
 
 
 def test_thirty_rolling_restarts_lose_nothing(site: Site) -> None:

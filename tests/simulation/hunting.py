@@ -99,7 +99,7 @@ def expected(scenario: str) -> End:
 def _fails(guard: Guard) -> str | None:
     """Run a test without the guard, in a process of its own. Raises ValueError when it was not run at all."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.simulation.guards.plugin"]
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [*command, guard.killed_by],
         cwd=ROOT,
         env={**os.environ, TAKEN_AWAY: guard.name},

@@ -47,7 +47,7 @@ def scraped(world: World) -> dict[str, float]:
 @pytest.fixture
 def world() -> World:
     busy = Stats(
-        synced=True, lists=2, watches=3, events=40, expired=1, stalls=4, errors=5,
+        synced=True, lists=2, watches=3, events=40, expired=1, stalls=4, errors=5, checks=6, rewinds=7,
         last_list=900.0, last_event=990.0, last_contact=995.0,
     )  # fmt: skip
     return World(Followed(Query(COMPOSITIONS), busy), Followed(Query(SECRETS), Stats()))  # type: ignore[arg-type]
@@ -66,6 +66,8 @@ def test_streams_tell_what_they_went_through(world: World) -> None:
         "errors_total": 5,
         "stalls_total": 4,
         "expired_total": 1,
+        "version_checks_total": 6,
+        "rewinds_total": 7,
         "last_relist_timestamp_seconds": NOW.timestamp() - 100,
         "last_event_timestamp_seconds": NOW.timestamp() - 10,
         "last_contact_timestamp_seconds": NOW.timestamp() - 5,
