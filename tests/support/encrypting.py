@@ -32,12 +32,12 @@ class _Joined(BaseRequestHandler):
     server: _Front
 
     def handle(self) -> None:
-        with closing(self.server.context.wrap_socket(self.request, server_side=True)) as client:
-            with closing(socket.create_connection(("127.0.0.1", self.server.behind))) as behind:
-                back = threading.Thread(target=_pass, args=(behind, client), daemon=True)
-                back.start()
-                _pass(client, behind)
-                back.join()
+        behind = socket.create_connection(("127.0.0.1", self.server.behind))
+        with closing(behind), closing(self.server.context.wrap_socket(self.request, server_side=True)) as client:
+            back = threading.Thread(target=_pass, args=(behind, client), daemon=True)
+            back.start()
+            _pass(client, behind)
+            back.join()
 
 
 def _pass(source: socket.socket, target: socket.socket) -> None:
