@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import redis
 
 from eno.errors import BrokerUnavailable, SextonError
 from eno.times import format_time
-from runtime.backoff import pause
+from runtime import backoff
 from runtime.broker import Keys, connect, translated
 from runtime.dispatch import Dispatcher, HeldBack, again_lifetime, delete_if_equal
 from runtime.holder import Holder
@@ -140,11 +140,9 @@ class Claims:
                 if self.client.get(name) == holder:
                     self.client.pexpire(name, LOCK)
 
-    def release(self, key: str, holder: str) -> None:
-        """Unlock, unless the lock expired and is somebody else's by now."""
-        name = self.keys.lock(key)
+    def let_go(self, name: str) -> None:
+        """Renew this lock no more."""
         self._held.pop(name, None)
-        delete_if_equal(self.client, name, holder)
 
     def count_failure(self, key: str) -> int:
         """Failures in a row, with this one."""
@@ -200,27 +198,23 @@ class Claim:
     def done(self) -> None:
         """It ended well: nothing is held against the key any more."""
         with translated(self._claims.host):
-            self._clear()
-            self._finish()
+            self._end()
 
     def wait(self, until: datetime) -> datetime:
         """It waits for an instant. Returns when it may be enqueued again: `until`, or LONGEST_WAIT from now."""
         with translated(self._claims.host):
-            self._clear()
             now = self._claims.clock()
-            at = self._hold_back(HeldBack.WAITING, min(max(until - now, timedelta(0)), LONGEST_WAIT))
-            self._finish()
-            return at
+            pause = min(max(until - now, timedelta(0)), LONGEST_WAIT)
+            self._end(HeldBack.WAITING, pause)
+            return now + pause
 
     def fail(self, retry_after: float | None = None) -> datetime:
         """It failed and may succeed later. Returns when. `retry_after`: the pause in seconds asked for."""
         with translated(self._claims.host):
             failures = self._claims.count_failure(self.message.key)
-            seconds = pause(failures, rng=self._claims.rng, retry_after=retry_after)
-            self._clear(keep_failures=True)
-            at = self._hold_back(HeldBack.FAILED, timedelta(seconds=seconds))
-            self._finish()
-            return at
+            pause = timedelta(seconds=backoff.pause(failures, rng=self._claims.rng, retry_after=retry_after))
+            self._end(HeldBack.FAILED, pause, keep_failures=True)
+            return self._claims.clock() + pause
 
     def park(self, error: SextonError) -> datetime:
         """It failed and will fail again. Returns when it is looked at again if its object does not change."""
@@ -228,9 +222,12 @@ class Claim:
             keys, key = self._claims.keys, self.message.key
             self._claims.client.delete(keys.attempts(key), keys.failures(key))
             until = self.describe_parked("terminal", str(error))
-            if self._finish(parked=True):
-                return self._claims.clock()
-            return until
+            if not self._unlock():
+                return until
+            # What arrived meanwhile may be the change that a parked key waits for.
+            self._claims.client.delete(keys.not_before(key))
+            self._claims.dispatcher.enqueue(self.message)
+            return self._claims.clock()
 
     def describe_parked(self, reason: str, message: str) -> datetime:
         """Park the key, or park it for longer: the first `since` stays."""
@@ -253,36 +250,46 @@ class Claim:
         return now + PARKED
 
     def release(self) -> None:
-        """Unlock."""
-        self._claims.release(self.message.key, self._holder)
+        """Unlock, unless the lock expired and is somebody else's by now."""
+        name = self._claims.keys.lock(self.message.key)
+        self._claims.let_go(name)
+        delete_if_equal(self._claims.client, name, self._holder)
 
-    def _clear(self, *, keep_failures: bool = False) -> None:
+    def _end(
+        self, why: HeldBack | None = None, pause: timedelta = timedelta(0), *, keep_failures: bool = False
+    ) -> None:
+        """Let go of what was held against the key, but hold it back for the pause, unlock, and go on if asked to."""
         keys, key = self._claims.keys, self.message.key
         names = [keys.attempts(key), keys.parked(key), keys.not_before(key)]
-        if not keep_failures:
-            names.append(keys.failures(key))
-        with self._claims.client.pipeline() as pipe:
-            pipe.delete(*names)
-            pipe.zrem(keys.parked_index, key)
-            pipe.execute()
-
-    def _hold_back(self, why: HeldBack, pause: timedelta) -> datetime:
         milliseconds = int(pause.total_seconds() * 1000)
-        if milliseconds > 0:
-            self._claims.client.set(self._claims.keys.not_before(self.message.key), why.value, px=milliseconds)
-        return self._claims.clock() + pause
 
-    def _finish(self, *, parked: bool = False) -> bool:
-        """Unlock and take the `again` flag. True when a parked key was unparked for it."""
-        keys, key = self._claims.keys, self.message.key
-        self.release()
-        if not self._claims.client.getdel(keys.again(key)):
-            return False
-        if parked:
-            # What arrived meanwhile may be the change that a parked key waits for.
-            self._claims.client.delete(keys.not_before(key))
-        self._claims.dispatcher.enqueue(self.message)
-        return parked
+        def record(pipe: redis.client.Pipeline) -> None:
+            pipe.delete(*names, *([] if keep_failures else [keys.failures(key)]))
+            pipe.zrem(keys.parked_index, key)
+            if why is not None and milliseconds > 0:
+                pipe.set(keys.not_before(key), why.value, px=milliseconds)
+
+        if self._unlock(record):
+            self._claims.dispatcher.enqueue(self.message)
+
+    def _unlock(self, record: Callable[[redis.client.Pipeline], None] = lambda _: None) -> bool:
+        """Record and unlock, in one transaction. Returns whether the key is to be executed again.
+
+        A lock that expired and is somebody else's by now stays.
+        """
+        name = self._claims.keys.lock(self.message.key)
+        self._claims.let_go(name)
+
+        def compare(pipe: redis.client.Pipeline) -> None:
+            held = pipe.get(name)
+            pipe.multi()
+            record(pipe)
+            if held == self._holder:
+                pipe.delete(name)
+            pipe.getdel(self._claims.keys.again(self.message.key))
+
+        answers: list[Any] = self._claims.client.transaction(compare, name) or []
+        return bool(answers[-1])
 
 
 Begun: TypeAlias = Claim | Merged | Refused
