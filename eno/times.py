@@ -25,8 +25,7 @@ def parse_time(text: str) -> datetime:
     if found is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time")
     date, time, fraction, offset = found.groups(default="")
-    # fromisoformat takes at most microseconds.
-    instant = datetime.fromisoformat(f"{date}T{time}{fraction[:7]}{offset.upper()}")
+    instant = datetime.fromisoformat(f"{date}T{time}{fraction}{offset.upper()}")
     if not EARLIEST <= instant <= LATEST:
         raise ValueError(f"{text!r} lies outside of {EARLIEST.year} to {LATEST.year}")
     return instant.astimezone(UTC)

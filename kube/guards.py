@@ -58,12 +58,12 @@ def guarded(obj: Json, then: JsonPatch) -> JsonPatch:
     return [*tests, *then]
 
 
-def set_annotation(obj: Json, key: str, value: str, *, expect: Mapping[Path, Any] | None = None) -> JsonPatch:
-    """Set one annotation and leave the others alone, while `expect` still holds."""
-    return guarded(obj, [*_tests(expect), *_put(obj, ("metadata", "annotations", key), value)])
+def set_annotation(obj: Json, key: str, value: str) -> JsonPatch:
+    """Set one annotation and leave the others alone."""
+    return guarded(obj, _put(obj, ("metadata", "annotations", key), value))
 
 
-def remove_finalizer(obj: Json, finalizer: str, *, expect: Mapping[Path, Any] | None = None) -> JsonPatch | None:
+def remove_finalizer(obj: Json, finalizer: str) -> JsonPatch | None:
     """Take `finalizer` away and no other one; None when it is not there.
 
     The value at the index is tested as well, since an index into a list that somebody else edits is a guess.
@@ -72,20 +72,14 @@ def remove_finalizer(obj: Json, finalizer: str, *, expect: Mapping[Path, Any] | 
     if not isinstance(finalizers, list) or finalizer not in finalizers:
         return None
     path: Path = ("metadata", "finalizers", finalizers.index(finalizer))
-    return guarded(obj, [*_tests(expect), test(path, finalizer), remove(path)])
+    return guarded(obj, [test(path, finalizer), remove(path)])
 
 
-def append_resources(
-    obj: Json,
-    entries: Sequence[Json],
-    *,
-    path: Path = ("spec", "resources"),
-    expect: Mapping[Path, Any] | None = None,
-) -> JsonPatch:
+def append_resources(obj: Json, entries: Sequence[Json], *, path: Path = ("spec", "resources")) -> JsonPatch:
     """Append `entries` to the array at `path`, made when absent. Existing entries keep their index."""
     present = isinstance(_lookup(obj, path), list)
     appends = [add((*path, "-"), entry) for entry in entries] if present else _put(obj, path, list(entries))
-    return guarded(obj, [*_tests(expect), *appends])
+    return guarded(obj, appends)
 
 
 def status_patch(
@@ -105,11 +99,8 @@ def status_patch(
         if not _has(obj, path) or _lookup(obj, path) != value:
             changes.extend(_put(obj, path, value, made))
     changes.extend(remove(path) for path in clear if _has(obj, path))
-    return guarded(obj, [*_tests(expect), *changes]) if changes else None
-
-
-def _tests(expect: Mapping[Path, Any] | None) -> list[Json]:
-    return [test(path, value) for path, value in (expect or {}).items()]
+    expected = [test(path, value) for path, value in (expect or {}).items()]
+    return guarded(obj, [*expected, *changes]) if changes else None
 
 
 def _put(obj: Json, path: Path, value: Any, made: set[Path] | None = None) -> list[Json]:

@@ -190,19 +190,18 @@ class Candidate:
         # The answer takes its time: the others count from the write, so the term has to count from before it.
         sent = self._clock()
         if lease is None:
-            written = self._create(body)
+            self._create(body)
         else:
-            written = self._cluster.update(LEASES, self._namespace, self._name, body)
+            self._cluster.update(LEASES, self._namespace, self._name, body)
         led = self._term is not None
-        self._seen = observed(self._seen, Record.of(written), self._clock())
         self._term = Term.begun(sent, self._timing)
         if not led:
             why = verdict.why if isinstance(verdict, Claim) else "it was claimed before"
             _log.info("leading: %s", why, extra=self._fields("lease-acquired"))
 
-    def _create(self, body: Json) -> Json:
+    def _create(self, body: Json) -> None:
         try:
-            return self._cluster.create(LEASES, self._namespace, body)
+            self._cluster.create(LEASES, self._namespace, body)
         except NotFound as error:
             if self._term is not None:
                 raise
