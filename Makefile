@@ -22,10 +22,10 @@ venv: $(READY) ## the virtual environment alone
 demo: $(READY) ## lose a composition's history and watch Sexton recover it
 	$(BIN)/sexton demo
 
-test: $(READY) ## every test
+test: $(READY) ## every test, half an hour of two cores
 	$(PYTEST)
 
-unit: $(READY) ## only the pure tests, milliseconds each
+unit: $(READY) ## only the pure tests, a minute or two
 	$(PYTEST) tests/unit
 
 contract: $(READY) ## the API contract on the in-memory store, over HTTP, and on a real kube-apiserver if one is built
@@ -34,8 +34,9 @@ contract: $(READY) ## the API contract on the in-memory store, over HTTP, and on
 chaos: $(READY) ## a backlog while workers are killed and Redis is restarted; some five minutes
 	$(PYTEST) tests/chaos
 
-simulate: $(READY) ## every fault on purpose: enumerate all plans of all scenarios and run them
+simulate: $(READY) ## every fault on purpose, then every guard taken away; ten minutes of two cores
 	$(BIN)/python -m tests.simulation
+	$(BIN)/python -m tests.simulation --mutants
 
 SECONDS ?= 600
 soak: $(READY) ## random faults in longer schedules, for SECONDS seconds (600)

@@ -33,7 +33,7 @@ def _require_definition(upstream: Cluster, name: str, plural: str, error: NotSer
         raise MissingCapability(
             f"the CustomResourceDefinition {name} is not installed",
             where=error.where,
-            hint=f"install Eno, or: kubectl apply -f deploy/crds/{plural}.yaml",
+            hint=f"install Eno; only where there is none to be: kubectl apply -f deploy/crds/{plural}.yaml",
         ) from error
     except ApiError:
         return  # it may not be read, or cannot be just now

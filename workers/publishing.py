@@ -125,5 +125,5 @@ def _unknown_fields(live: Live) -> MissingCapability:
     return MissingCapability(
         "the CRD of compositions drops status.currentSynthesis.tombstoneRecoveryStatus",
         where=f"publish the decision of {live.composition.title}",
-        hint="install Eno CRDs that have this field (kubectl apply -f deploy/crds, or a newer Eno)",
+        hint="install a newer Eno, with the CRDs that come with it; docs/install.md says how to check them",
     )

@@ -302,6 +302,20 @@ def test_credentials_that_cannot_be_read_anew_are_an_unauthorized_call() -> None
         assert isinstance(caught.value.__cause__, errors.UsageError)
 
 
+def test_credentials_that_cannot_be_read_are_an_unauthorized_call() -> None:
+    def unreadable() -> str:
+        raise errors.UsageError("cannot be read", where="kubeconfig x")
+
+    def connection(url: str) -> Connection:
+        return Connection(url, authorization=unreadable)
+
+    with (
+        talking(connection=connection) as (_, client),
+        pytest.raises(errors.Unauthorized, match="kubeconfig x: cannot be read"),
+    ):
+        get(client)
+
+
 def test_without_a_source_of_credentials_a_401_is_final() -> None:
     with talking(UNAUTHORIZED) as (wire, client), pytest.raises(errors.Unauthorized):
         get(client)

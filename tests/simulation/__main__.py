@@ -11,13 +11,14 @@ import os
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import get_context
+from typing import TypeVar
 
 from tests.simulation import side_by_side
 from tests.simulation.enumerator import KINDS
 from tests.simulation.guards import GUARDS
-from tests.simulation.hunting import hunt, kill
+from tests.simulation.hunting import hunt, import_tests, kill
 from tests.simulation.plans import Plan
 from tests.simulation.promises import Broken
 from tests.simulation.report import Mutant, Share, by_kind, by_mutant, by_scenario
@@ -25,6 +26,8 @@ from tests.simulation.running import Runner
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.small import small
 from tests.simulation.soak import soak
+
+T = TypeVar("T")
 
 
 def run(task: tuple[str, str]) -> Share:
@@ -50,7 +53,7 @@ def enumerate_all(scenarios: Sequence[str], kinds: Sequence[str], processes: int
     """Every share, the ones that take longest first, so that the processes end together."""
     tasks = [(scenario, kind) for kind in sorted(kinds, key=lambda each: each != "pairs") for scenario in scenarios]
     with get_context("fork").Pool(processes) as pool:
-        return list(pool.imap_unordered(run, tasks, chunksize=1))
+        return list(_told(pool.imap_unordered(run, tasks, chunksize=1), len(tasks), "parts"))
 
 
 def try_mutant(name: str) -> Mutant:
@@ -60,9 +63,18 @@ def try_mutant(name: str) -> Mutant:
 
 
 def try_mutants(names: Sequence[str], processes: int) -> list[Mutant]:
-    """Every mutant, in the order of its name's registration."""
-    with get_context("fork").Pool(processes) as pool:
-        return pool.map(try_mutant, names, chunksize=1)
+    """Every mutant, in the order of the names."""
+    lines = [GUARDS[name].killed_by for name in names]
+    with get_context("fork").Pool(processes, import_tests, [lines]) as pool:
+        return list(_told(pool.imap(try_mutant, names, chunksize=1), len(names), "mutants"))
+
+
+def _told(results: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """The results; where a person watches, how many there are so far."""
+    for done, each in enumerate(results, 1):
+        if sys.stderr.isatty():
+            print(f"\r{done} of {total} {what}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+        yield each
 
 
 def _mutants(part: str, processes: int) -> int:

@@ -5,14 +5,17 @@ A mutant is killed when a promise breaks, or when a run ends otherwise than the 
 
 from __future__ import annotations
 
+import gc
+import io
+import logging
 import os
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from functools import cache
-from pathlib import Path
 
-from tests.simulation import side_by_side
+import pytest
+
+from tests.simulation import side_by_side, state
 from tests.simulation.enumerator import KINDS
 from tests.simulation.mutation import Guard, taken_away
 from tests.simulation.plans import Plan
@@ -20,12 +23,12 @@ from tests.simulation.promises import Broken
 from tests.simulation.running import End, Runner
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.small import small
-
-ROOT = Path(__file__).parents[2]
-TAKEN_AWAY = "SEXTON_TEST_TAKEN_AWAY"
-"""Names the guard that a run of pytest does without: see tests/simulation/guards/plugin.py."""
+from tests.simulation.watching import SharedSink
 
 UNDISTURBED = "undisturbed"
+
+# What is imported already cannot be rewritten once more, and need not be.
+_QUIETLY = ("-q", "-p", "no:cacheprovider", "--tb=short", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 def is_test(line: str) -> bool:
@@ -39,8 +42,22 @@ def kill(guard: Guard) -> str | None:
         return _fails(guard)
     plan = Plan.parse(guard.killed_by)
     expected(plan.scenario)
-    with taken_away(guard):
+    with without(guard):
         return noticed(plan)
+
+
+@contextmanager
+def without(guard: Guard) -> Iterator[None]:
+    """The product without the guard, and nothing remembered of what one of the two has read."""
+    with taken_away(guard):
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    SharedSink.forget()
+    state.forget()
 
 
 def noticed(plan: Plan) -> str | None:
@@ -64,7 +81,7 @@ def hunt(guard: Guard, scenarios: Iterable[str], kinds: Iterable[str]) -> Iterat
     for scenario in scenarios:
         expected(scenario)
     kinds = list(kinds)
-    with taken_away(guard):
+    with without(guard):
         for scenario in scenarios:
             plan = Plan(scenario, UNDISTURBED)
             if noticed(plan):
@@ -96,16 +113,37 @@ def expected(scenario: str) -> End:
         return Runner(SCENARIOS[scenario]).reference.end
 
 
+def import_tests(lines: Iterable[str]) -> None:
+    """Collect the files of the tests among these, so that forks of this process find them imported."""
+    files = sorted({line.partition("::")[0] for line in lines if is_test(line)})
+    with redirect_stdout(io.StringIO()):
+        pytest.main([*_QUIETLY, "--collect-only", *files])
+    # Each run of pytest collects garbage several times, and need not look through what stays.
+    gc.freeze()
+
+
 def _fails(guard: Guard) -> str | None:
-    """Run a test without the guard, in a process of its own. Raises ValueError when it was not run at all."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.simulation.guards.plugin"]
-    done = subprocess.run(
-        [*command, guard.killed_by],
-        cwd=ROOT,
-        env={**os.environ, TAKEN_AWAY: guard.name},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode not in (0, 1):
-        raise ValueError(f"{guard.killed_by} was not run:\n{done.stdout}{done.stderr}")
-    return None if done.returncode == 0 else f"{guard.killed_by} fails"
+    """Run a test without the guard, in a fork of this process. Raises ValueError when it was not run at all."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        logging.disable(logging.NOTSET)
+        with os.fdopen(writer, "w") as told, redirect_stdout(io.StringIO()) as output:
+            with taken_away(guard):
+                code = pytest.main([*_QUIETLY, guard.killed_by])
+            told.write(_reason(output.getvalue()))
+        os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as tells:
+        reason = tells.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise ValueError(f"{guard.killed_by} was not run: {reason}")
+    return None if code == pytest.ExitCode.OK else reason
+
+
+def _reason(output: str) -> str:
+    """The first line of an error, or the last one of all."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return next((line.removeprefix("E").strip() for line in lines if line.startswith("E  ")), lines[-1])

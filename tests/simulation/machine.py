@@ -546,7 +546,9 @@ class Machine:
         if fault in CUT and isinstance(reply, Page):
             self.broken_list = fault
             self.tell("    only the first half of it")
-            return replace(reply, items=reply.items[: len(reply.items) // 2], continue_token="cut")
+            half = replace(reply, items=reply.items[: len(reply.items) // 2], continue_token="cut")
+            self.attempt[-1] = answered(call, half)
+            return half
         return reply
 
     def _refuse(self, index: int, call: Call, error: ApiError) -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from tests.simulation.mutation import Guard
 
+_SHOWN = 160
+"""Characters of the reason for which a mutant was killed."""
+
 
 @dataclass
 class Share:
@@ -30,11 +33,13 @@ class Mutant:
 
 def by_mutant(mutants: Sequence[Mutant]) -> str:
     """What was taken away, from where, by what it is missed, and how."""
-    return "\n".join(
-        f"{'killed' if each.how else 'ALIVE':<8}{each.guard.name}\n"
-        f"        from {each.guard.where}, by {each.guard.killed_by}" + (f"\n        {each.how}" if each.how else "")
-        for each in mutants
-    )
+    return "\n".join(line for each in mutants for line in _mutant(each))
+
+
+def _mutant(mutant: Mutant) -> list[str]:
+    guard, how = mutant.guard, mutant.how
+    lines = [f"{'killed' if how else 'ALIVE':<8}{guard.name}", f"        from {guard.where}, by {guard.killed_by}"]
+    return [*lines, f"        {how[:_SHOWN]}"] if how else lines
 
 
 def by_scenario(shares: Sequence[Share]) -> str:

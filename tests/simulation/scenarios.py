@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from eno.inventory.entries import Entry
 from eno.objects import Composition
+from eno.times import format_time
+from kube.resources import RESOURCE_SLICES
 from tests.simulation.machine import Scenario, Step
 from tests.simulation.others import Others
 from tests.simulation.state import State
@@ -252,6 +254,42 @@ RETIRED = Scenario(
     expect=both(gone(), secrets(0), slices(0)),
 )
 
+
+def _load(*loaded: str) -> Callable[[Others], None]:
+    """The states of the current slices, each by the names of what is told of it."""
+
+    def act(others: Others) -> None:
+        told = {"reconciled": True, "ready": format_time(others.clock())}
+        states = [{name: told[name] for name in each.split()} for each in loaded]
+        for name in others.current_slices("shop"):
+            body = {"status": {"resources": states}}
+            others.up.merge_patch(RESOURCE_SLICES, NAMESPACE, name, body, subresource="status")
+
+    return act
+
+
+def _slow(others: Others) -> None:
+    others.paused |= {"reconcile"}
+    others.create("shop", [A, B])
+
+
+def _no_longer_slow(others: Others) -> None:
+    others.paused -= {"reconcile"}
+    _load("reconciled ready", "reconciled ready")(others)
+
+
+GRADUAL = Scenario(
+    "gradual",
+    "Eno is slow: one resource is loaded long before the other one is begun with, which is ready long after that.",
+    (
+        _do("load one", _load("reconciled ready")),
+        _do("begin with the other", _load("reconciled ready", "")),
+        _do("both are ready", _no_longer_slow),
+    ),
+    prepare=_slow,
+    expect=both(decided("InventoryNotFound"), secrets(2)),
+)
+
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
     for each in (
@@ -270,5 +308,6 @@ SCENARIOS: dict[str, Scenario] = {
         DELETED,
         SUPERSEDED,
         RETIRED,
+        GRADUAL,
     )
 }

@@ -71,6 +71,11 @@ def items(store: Store, resource: Resource) -> list[tuple[str, Stored]]:
 _views: dict[bytes, Any] = {}
 
 
+def forget() -> None:
+    """Read everything anew: the rules are other ones now."""
+    _views.clear()
+
+
 def _view(each: Stored, make: Callable[[Json], T]) -> T:
     found: T | None = _views.get(each.rest)
     if found is None:

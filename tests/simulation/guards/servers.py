@@ -1,7 +1,229 @@
-"""Guards against API servers: what a reply, a stream or its end may mean."""
+"""Guards of calls to an API server: what one carries, how long it may take, and what is sent again."""
 
 from __future__ import annotations
 
 from tests.simulation.mutation import Guard
 
-GUARDS: tuple[Guard, ...] = ()
+_KUBE_WATCH = "tests/integration/test_kube_watch.py"
+_KUBE_HTTP = "tests/integration/test_kube_http.py"
+_REQUESTS = "tests/unit/kube/test_requests.py"
+
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "a watch that was left leaves no half of an answer behind",
+        "kube.http:HttpCluster.watch",
+        "response.close()",
+        "response.release_conn()",
+        f"{_KUBE_WATCH}::test_a_closed_watch_leaves_no_half_read_connection_behind",
+    ),
+    Guard(
+        "closing the client ends a watch that is being read",
+        "kube.http:HttpCluster.close",
+        "response.shutdown()",
+        "pass",
+        f"{_KUBE_WATCH}::test_closing_the_client_ends_a_watch_that_another_thread_reads",
+    ),
+    Guard(
+        "a refused token is read anew",
+        "kube.http:HttpCluster._open",
+        "except Unauthorized as error:",
+        "except ZeroDivisionError as error:",
+        f"{_KUBE_HTTP}::test_a_refused_token_is_read_anew_and_the_call_sent_once_more[get]",
+    ),
+    Guard(
+        "a write without an answer is never sent again",
+        "kube.http:HttpCluster._open",
+        'request.method != "GET" or ',
+        "",
+        f"{_KUBE_HTTP}::test_a_write_without_an_answer_is_never_sent_again[create-closed]",
+    ),
+    Guard(
+        "a read is sent again only when no byte of an answer had come",
+        "kube.http:HttpCluster._open",
+        " or not is_stale_connection(error)",
+        "",
+        f"{_KUBE_HTTP}::test_a_silent_server_is_given_up_on[get]",
+    ),
+    Guard(
+        "a read survives a kept connection that the server had closed",
+        "kube.http:HttpCluster._open",
+        'request.method != "GET" or not is_stale_connection(error)',
+        "True",
+        f"{_KUBE_HTTP}::test_a_read_survives_a_kept_connection_that_the_server_had_closed[Do.CLOSE]",
+    ),
+    Guard(
+        "only a success is believed",
+        "kube.http:HttpCluster._attempt",
+        "if 200 <= response.status < 300:",
+        "if 200 <= response.status < 400:",
+        f"{_KUBE_HTTP}::test_a_success_that_is_none_is_never_believed[delete-a redirect]",
+    ),
+    Guard(
+        "calls keep to the rate limits",
+        "kube.http:HttpCluster._attempt",
+        "self._throttle(request)",
+        "pass",
+        f"{_KUBE_HTTP}::test_all_calls_share_the_general_limit",
+    ),
+    Guard(
+        "a redirect is not followed",
+        "kube.http:HttpCluster._answered",
+        "retries=False,",
+        "retries=urllib3.Retry(3, redirect=3),",
+        f"{_KUBE_HTTP}::test_a_success_that_is_none_is_never_believed[get-a permanent redirect]",
+    ),
+    Guard(
+        "every call has a time limit",
+        "kube.http:HttpCluster._answered",
+        "timeout=urllib3.Timeout(connect=self._timeouts.connect, read=read_timeout)",
+        "timeout=urllib3.Timeout(connect=60, read=60)",
+        f"{_KUBE_HTTP}::test_a_silent_server_is_given_up_on[get]",
+    ),
+    Guard(
+        "no error of the library below comes through a call",
+        "kube.http:HttpCluster._answered",
+        "with translated(request.operation):",
+        "with contextlib.nullcontext():",
+        f"{_KUBE_HTTP}::test_a_success_that_is_none_is_never_believed[get-another protocol]",
+    ),
+    Guard(
+        "a body that is cut off is an error of the API",
+        "kube.http:HttpCluster._send",
+        "with translated(request.operation):",
+        "with contextlib.nullcontext():",
+        f"{_KUBE_HTTP}::test_a_success_that_is_none_is_never_believed[get-a body shorter than promised]",
+    ),
+    Guard(
+        "slice writes have a lower limit of their own",
+        "kube.http:HttpCluster._throttle",
+        'if request.resource == RESOURCE_SLICES and request.method != "GET":',
+        "if False:",
+        f"{_KUBE_HTTP}::test_slice_writes_have_a_lower_limit_of_their_own",
+    ),
+    Guard(
+        "reads of slices do not wait for writes of slices",
+        "kube.http:HttpCluster._throttle",
+        ' and request.method != "GET"',
+        "",
+        f"{_KUBE_HTTP}::test_slice_writes_have_a_lower_limit_of_their_own",
+    ),
+    Guard(
+        "credentials that cannot be read are an unauthorized call",
+        "kube.http:HttpCluster._authorization",
+        "except UsageError as error:",
+        "except ZeroDivisionError as error:",
+        f"{_KUBE_HTTP}::test_credentials_that_cannot_be_read_are_an_unauthorized_call",
+    ),
+    Guard(
+        "without a source of credentials a 401 is final",
+        "kube.http:HttpCluster._reload",
+        "raise refused",
+        "return",
+        f"{_KUBE_HTTP}::test_without_a_source_of_credentials_a_401_is_final",
+    ),
+    Guard(
+        "credentials that cannot be read anew are an unauthorized call",
+        "kube.http:HttpCluster._reload",
+        "except UsageError as error:",
+        "except ZeroDivisionError as error:",
+        f"{_KUBE_HTTP}::test_credentials_that_cannot_be_read_anew_are_an_unauthorized_call",
+    ),
+    Guard(
+        "a stream that is cut short is a broken connection",
+        "kube.http:_chunks",
+        "if isinstance(failure, BadResponse):",
+        "if False:",
+        f"{_KUBE_WATCH}::test_a_watch_that_breaks_says_how[cut off between chunks]",
+    ),
+    Guard(
+        "an error with half a body is still that error",
+        "kube.http:_refusal",
+        "except VENDOR_ERRORS:",
+        "except ZeroDivisionError:",
+        f"{_KUBE_HTTP}::test_an_error_with_half_a_body_is_still_that_error",
+    ),
+    Guard(
+        "a name is one segment of a path",
+        "kube.requests:_segment",
+        'if name in ("", ".", "..") or "/" in name or "%" in name:',
+        "if False:",
+        f"{_REQUESTS}::test_a_name_that_leads_elsewhere_is_refused_before_anything_is_sent[-get]",
+    ),
+    Guard(
+        "an empty name does not delete everything",
+        "kube.requests:_segment",
+        '"", ".", ".."',
+        '".", ".."',
+        f"{_REQUESTS}::test_a_name_that_leads_elsewhere_is_refused_before_anything_is_sent[-get]",
+    ),
+    Guard(
+        "what is not Unicode is refused before it is sent",
+        "kube.requests:_unicode",
+        "except UnicodeEncodeError as error:",
+        "except ZeroDivisionError as error:",
+        f"{_REQUESTS}::test_a_selector_that_is_not_unicode_is_refused",
+    ),
+    Guard(
+        "a delete carries its preconditions",
+        "kube.requests:delete",
+        '"preconditions": preconditions',
+        '"preconditions": {}',
+        f"{_REQUESTS}::test_a_delete_carries_its_preconditions[uid]",
+    ),
+    Guard(
+        "a list is read from the store and never from a cache",
+        "kube.requests:list_page",
+        '"limit": str(limit), ',
+        '"limit": str(limit), "resourceVersion": "0", ',
+        f"{_REQUESTS}::test_a_list_pages_with_its_selectors_and_never_asks_for_a_cached_version",
+    ),
+    Guard(
+        "a watch asks for bookmarks",
+        "kube.requests:watch",
+        '"allowWatchBookmarks": "true",',
+        "",
+        f"{_REQUESTS}::test_a_watch_asks_for_bookmarks_and_its_own_end",
+    ),
+    Guard(
+        "a watch asks for its own end",
+        "kube.requests:watch",
+        '"timeoutSeconds": str(timeout_seconds),',
+        "",
+        f"{_REQUESTS}::test_a_watch_asks_for_bookmarks_and_its_own_end",
+    ),
+    Guard(
+        "a watch goes on from the version that was given",
+        "kube.requests:watch",
+        '"resourceVersion": resource_version,',
+        "",
+        f"{_REQUESTS}::test_a_watch_asks_for_bookmarks_and_its_own_end",
+    ),
+    Guard(
+        "a list carries its selectors",
+        "kube.requests:list_page",
+        "_selectors(query) | paging",
+        "paging",
+        f"{_REQUESTS}::test_a_list_pages_with_its_selectors_and_never_asks_for_a_cached_version",
+    ),
+    Guard(
+        "a watch carries its selectors",
+        "kube.requests:watch",
+        "_selectors(query) | watching",
+        "watching",
+        f"{_REQUESTS}::test_a_watch_asks_for_bookmarks_and_its_own_end",
+    ),
+    Guard(
+        "unknown fields are refused where that was asked for",
+        "kube.requests:json_patch",
+        '{"fieldValidation": "Strict"} if strict else {}',
+        "{}",
+        f"{_REQUESTS}::test_strict_validation_is_asked_for_only_where_wanted[True-fieldValidation=Strict]",
+    ),
+    Guard(
+        "manifests and Secret data are not asked for with metadata",
+        "kube.requests:get",
+        "PARTIAL_OBJECT if metadata_only else JSON",
+        "JSON",
+        f"{_KUBE_HTTP}::test_metadata_is_asked_for_and_whole_objects_are_refused",
+    ),
+)

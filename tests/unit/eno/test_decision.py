@@ -10,9 +10,12 @@ from eno.decision import (
     RESYNTHESIS_OWED,
     Decision,
     Reason,
+    adopted_source,
+    adoption_note,
     finished,
     nothing_to_decide,
     recovery_due,
+    recovery_skipped,
     resynthesis_owed,
     resynthesis_refused,
     superseded,
@@ -152,3 +155,39 @@ def test_a_resynthesis_is_owed_until_it_was_requested(fields: dict[str, Any], ow
     subject = composition(**fields)
     assert resynthesis_owed(subject) is owed
     assert recovery_due(subject) is owed
+
+
+def test_a_resynthesis_that_was_announced_for_another_synthesis_is_not_owed() -> None:
+    older = decided(uuid="older", message=RESYNTHESIS_OWED)
+    assert not resynthesis_owed(composition(current=synthesis(tombstoneRecoveryStatus=older)))
+
+
+@pytest.mark.parametrize(
+    ("decision", "source"),
+    [
+        pytest.param(decided(message=adoption_note("old")), "old", id="buried and final"),
+        pytest.param(decided(uuid="older", message=adoption_note("old")), "", id="made for another synthesis"),
+        pytest.param(decided("InventoryNotFound", message=adoption_note("old")), "", id="nothing was buried"),
+        pytest.param(None, "", id="none"),
+    ],
+)
+def test_a_final_decision_that_buried_says_whose_history_was_adopted(
+    decision: dict[str, Any] | None, source: str
+) -> None:
+    assert adopted_source(Synthesis.model_validate(synthesis(tombstoneRecoveryStatus=decision))) == source
+
+
+@pytest.mark.parametrize(
+    ("fields", "skipped"),
+    [
+        pytest.param({}, True, id="skipped"),
+        pytest.param({"tombstoneRecoveryRequired": False}, False, id="no history was lacking"),
+        pytest.param(
+            {"tombstoneRecoveryStatus": decided("OutsideRecoveryNamespace", "older")}, False, id="another synthesis was"
+        ),
+        pytest.param({"tombstoneRecoveryStatus": decided()}, False, id="recovered"),
+    ],
+)
+def test_a_skipped_recovery_leaves_its_debt_to_the_successor(fields: dict[str, Any], skipped: bool) -> None:
+    body = synthesis(**{"tombstoneRecoveryStatus": decided("OutsideRecoveryNamespace"), **fields})
+    assert recovery_skipped(composition(current=body)) is skipped

@@ -61,6 +61,11 @@ OVERRIDES = "eno.azure.io/overrides"
             "missing",
             id="Patch without a target version",
         ),
+        pytest.param(
+            '{"apiVersion":"eno.azure.io/v1","kind":"Patch","metadata":{"name":"x"},"patch":{"apiVersion":"v1"}}',
+            "missing",
+            id="Patch without a target kind",
+        ),
     ],
 )
 def test_a_manifest_that_cannot_be_identified_is_malformed(text: str, says: str) -> None:
@@ -96,6 +101,7 @@ def test_other_kinds_may_have_a_patch_of_any_shape(patch: str) -> None:
         pytest.param({OVERRIDES: '[{"path":"eno.azure.io\\/disable-reconciliation"}]'}, False, id="escaped override"),
         pytest.param({OVERRIDES: f"not JSON but names {DISABLED}"}, False, id="in doubt not managed"),
         pytest.param({OVERRIDES: '[{"path":"self.spec.replicas"}]'}, True, id="another override"),
+        pytest.param({OVERRIDES: "[" * 100_000}, True, id="an override that is nested too deeply"),
     ],
 )
 def test_what_eno_was_told_to_leave_alone_is_not_managed(annotations: dict[str, str], managed: bool) -> None:
@@ -213,3 +219,20 @@ def test_names_may_hold_separators() -> None:
 
 def test_a_manifest_factory_is_what_the_parser_reads() -> None:
     assert parse_head(manifest(name="x")).id == ResourceId("", "ConfigMap", "shop", "x")
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "asked", "wanted"),
+    [
+        pytest.param(["a", "b"], "a", True, id="the first of two"),
+        pytest.param(["a", "b"], "b", True, id="the second of two"),
+        pytest.param(["a", "b", "c"], "c", True, id="the third"),
+        pytest.param(["a", "b"], "c", False, id="none of them"),
+        pytest.param(["a", ""], "c", True, id="an open one among them"),
+    ],
+)
+def test_a_name_that_is_wanted_in_several_namespaces_is_wanted_in_each(
+    namespaces: list[str], asked: str, wanted: bool
+) -> None:
+    several = Wanted(CONFIG._replace(namespace=each) for each in namespaces)
+    assert (CONFIG._replace(namespace=asked) in several) is wanted

@@ -177,6 +177,15 @@ def test_the_time_of_a_synthesis_is_stored_in_whole_seconds_of_utc() -> None:
     assert secret["metadata"]["annotations"][f"{PREFIX}synthesized"] == "2026-03-01T11:00:00Z"
 
 
+def test_a_synthesis_with_a_fraction_of_a_second_is_found_again() -> None:
+    source = source_of(composition(current=synthesis(synthesized="2026-03-01T12:00:00.9Z")))
+    (secret,) = snapshot(source, [])
+    secret["metadata"] |= {"uid": "secret-1", "resourceVersion": "3"}
+    stored = read(secret)
+    assert isinstance(stored, StoredChunk)
+    assert stored.source == source
+
+
 def test_what_was_stored_is_read_back() -> None:
     (secret,) = inventory([entry()])
     stored = read(secret)
@@ -247,6 +256,14 @@ def test_unusable_metadata_is_named_with_its_secret(annotation: str, value: str 
     assert isinstance(stored, UnusableChunk)
     assert says in stored.error().summary
     assert secret["metadata"]["name"] in stored.error().summary
+
+
+def test_an_index_within_the_count_must_be_that_of_the_name() -> None:
+    (secret,) = inventory([entry()])
+    secret["metadata"]["annotations"] |= {f"{PREFIX}chunk-index": "1", f"{PREFIX}chunk-count": "2"}
+    stored = read(secret)
+    assert isinstance(stored, UnusableChunk)
+    assert "chunk 1 of 2 does not fit its name" in stored.error().summary
 
 
 names = st.text(alphabet="abc.-/%_:ü", max_size=6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -100,6 +100,7 @@ def test_the_latest_uuid_is_in_flight_else_current(in_flight: Any, current: Any,
     [
         ("2026-03-01T11:00:00Z", datetime(2026, 3, 1, 11, tzinfo=UTC)),
         ("2026-03-01t13:00:00+02:00", datetime(2026, 3, 1, 11, tzinfo=UTC)),
+        ("2026-03-01T11:00:00z", datetime(2026, 3, 1, 11, tzinfo=UTC)),
         ("2026-03-01T11:00:00.123456789Z", datetime(2026, 3, 1, 11, 0, 0, 123456, tzinfo=UTC)),
     ],
 )
@@ -108,7 +109,21 @@ def test_times_are_rfc_3339(text: str, instant: datetime) -> None:
     assert format_time(parse_time(text)) == "2026-03-01T11:00:00Z"
 
 
-@pytest.mark.parametrize("text", ["", "2026-03-01", "2026-03-01T11:00:00", "2026-W09-7T11:00:00Z", "20260301T110000Z"])
+def test_times_are_written_in_utc() -> None:
+    assert format_time(datetime(2026, 3, 1, 13, tzinfo=timezone(timedelta(hours=2)))) == "2026-03-01T11:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2026-03-01",
+        "2026-03-01T11:00:00",
+        "2026-W09-7T11:00:00Z",
+        "20260301T110000Z",
+        "2026-03-01T11:00:00Z and more",
+    ],
+)
 def test_other_notations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="RFC 3339"):
         parse_time(text)

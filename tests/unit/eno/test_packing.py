@@ -34,6 +34,7 @@ def placed(plan: Plan) -> tuple[list[tuple[str, tuple[str, ...]]], tuple[tuple[s
             (),
             id="first fit, in order",
         ),
+        pytest.param(["1"], [("a", "xx"), ("b", "x")], [("a", ("1",))], (), id="the first of two that fit"),
         pytest.param(["1"], [("a", "x" * 11)], [], (("1",),), id="a slice over the limit takes nothing"),
         pytest.param(["1"], [], [], (("1",),), id="no slice at all"),
         pytest.param(

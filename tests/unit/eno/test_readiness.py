@@ -196,6 +196,10 @@ def test_the_simplified_error(simplified: Json | None, errors: list[str], expect
         assert found.error == expected
 
 
+def test_what_is_not_synthesized_yet_is_held() -> None:
+    assert held(composition(current=None))
+
+
 def test_a_composition_without_a_synthesis_has_no_verdict() -> None:
     assert verdict(composition(current=None), [], NOW) is None
 

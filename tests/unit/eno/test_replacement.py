@@ -78,6 +78,9 @@ def _foreign_name() -> Json:
         pytest.param(stored("old", -90, name="other"), False, id="another composition's"),
         pytest.param(stored("old", -90, name="shop-2"), False, id="that of a name that begins alike"),
         pytest.param(stored("old", -90, name="other", synthesized="yesterday"), False, id="another's without a time"),
+        pytest.param(
+            stored("old", -90, name="other", composition_name=None), False, id="another's that does not say whose it is"
+        ),
         pytest.param(terminating(stored("old", -90)), False, id="one that goes by itself"),
         pytest.param(
             terminating(stored("old", -90, synthesized="yesterday")), False, id="a broken one that goes by itself"

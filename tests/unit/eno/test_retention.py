@@ -100,6 +100,11 @@ def test_a_slice_out_of_scope_is_left_alone(scope: dict[str, Any], labels: dict[
         assert isinstance(slice_fate(case), Keep) is expected
 
 
+def test_a_slice_of_another_namespace_is_left_alone_although_its_composition_is_gone() -> None:
+    for each in (a_slice(), a_slice(**DELETING)):
+        assert kept(out_of_scope, a_case(each, gone=True, scope=Scope(composition_namespace="other")))
+
+
 @pytest.mark.parametrize(
     ("each", "asked", "expected"),
     [

@@ -256,6 +256,12 @@ GOOD = json.loads(entry().encode())
         pytest.param(payload_of([{k: v for k, v in GOOD.items() if k != "kind"}]), "not an inventory", id="no kind"),
         pytest.param(payload_of([{k: v for k, v in GOOD.items() if k != "group"}]), "not an inventory", id="no group"),
         pytest.param(payload_of([{**GOOD, "name": ""}]), "incomplete identity", id="empty name"),
+        pytest.param(payload_of([{**GOOD, "kind": ""}]), "incomplete identity", id="empty kind"),
+        pytest.param(
+            payload_of([GOOD])[:-2] + b',"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}]",
+            "not an inventory",
+            id="nested too deeply",
+        ),
         pytest.param(payload_of([{**GOOD, "version": ""}]), "incomplete identity", id="empty version"),
         pytest.param(payload_of([GOOD, {**GOOD, "version": "v2"}]), "listed twice", id="duplicate"),
         pytest.param(payload_of([{**GOOD, "group": "eno.azure.io", "kind": "Patch"}]), "is a Patch", id="Patch"),

@@ -65,6 +65,11 @@ def test_what_an_unsynthesized_sibling_is_remembered_to_own_is_not_buried() -> N
     assert names(settle([entry(name="a"), entry(name="b")], Manifests(), [], [entry(name="a")]).buried) == ["b"]
 
 
+def test_what_a_sibling_may_mean_is_not_buried() -> None:
+    sibling = manifests([resource_slice("s", [manifest("Ingress", "web", "shop", "networking.k8s.io/v1")])])
+    assert settle([entry("Ingress", group="extensions")], Manifests(), [sibling], []) == Debt()
+
+
 def test_a_tombstone_of_a_sibling_is_no_wish() -> None:
     sibling = manifests([resource_slice("s", [(manifest(name="web"), True)])])
     assert names(settle([entry()], Manifests(), [sibling], []).buried) == ["web"]
@@ -91,6 +96,12 @@ WIDGETS = entry("CustomResourceDefinition", "widgets.example.com", "", CRD)
         pytest.param(WIDGETS, head("Widget", api_version="example.com/v2"), True, id="a definition in use"),
         pytest.param(WIDGETS, head("Gadget", api_version="example.com/v1"), True, id="another kind of its group"),
         pytest.param(WIDGETS, head("Widget", api_version="example.org/v1"), False, id="a definition not in use"),
+        pytest.param(
+            entry("CustomResourceDefinition", "widgets.example.com", "", "x.io"),
+            head("Widget", api_version="example.com/v1"),
+            False,
+            id="a definition of others",
+        ),
     ],
 )
 @pytest.mark.parametrize("sibling", [False, True], ids=["own", "sibling's"])
@@ -140,6 +151,9 @@ GRAVE = (manifest(name="web"), True)
         pytest.param(([manifest(name="x"), GRAVE], [SEEN]), [], True, id="buried by an earlier attempt, unseen"),
         pytest.param(([manifest(name="x"), GRAVE], [SEEN, {}]), [], True, id="buried, not reconciled yet"),
         pytest.param(([manifest(name="x"), GRAVE], [SEEN, SEEN]), [], False, id="buried and reconciled"),
+        pytest.param(
+            ([manifest(name="x"), (manifest(name="other"), True)], [SEEN]), [], False, id="buried by Eno, not owed"
+        ),
     ],
 )
 def test_eno_must_load_again_what_it_loaded_without_the_tombstones(
@@ -148,6 +162,10 @@ def test_eno_must_load_again_what_it_loaded_without_the_tombstones(
     resources, states = current if isinstance(current, tuple) else (current, None)
     found = manifests([resource_slice("s", resources, states=states)])  # type: ignore[arg-type]
     assert unseen([entry()], found, Debt(tuple(debt))) is expected
+
+
+def test_a_synthesis_is_loaded_when_any_of_its_slices_is() -> None:
+    assert manifests([resource_slice("first", [manifest()], states=[SEEN]), resource_slice("second")]).loaded
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,12 @@ def test_what_went_wrong_decides_the_class(error: BaseException, kind: type[erro
     assert "\n" not in str(got)
 
 
+def test_https_to_a_port_that_speaks_http_is_asked_about() -> None:
+    wrong = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
+    assert "does it speak https?" in error_from(TITLE, vendor.SSLError(wrong)).hint
+    assert "does it speak https?" not in error_from(TITLE, CLASSES["certificate"][0]).hint
+
+
 def test_a_class_that_nobody_has_heard_of_is_retryable() -> None:
     class Novelty(vendor.HTTPError):
         pass

@@ -18,6 +18,7 @@ from eno.errors import (
     Forbidden,
     Invalid,
     NamespaceTerminating,
+    NotFound,
     NotServed,
     Refused,
     Retryable,
@@ -301,6 +302,22 @@ def test_a_pause_that_the_server_asks_for_is_kept_to(world: World) -> None:
     assert world.first.round() == 30
 
 
+def test_a_leader_that_is_asked_for_a_pause_looks_once_more_within_its_term(world: World) -> None:
+    world.first.round()
+    world.pass_seconds(2)
+    world.faults.before["get"] = failing(Throttled("get leases", status=429, retry_after=30))
+    assert world.first.round() == 6
+
+
+def test_who_leads_is_known_as_soon_as_the_server_says_so_and_no_sooner(world: World) -> None:
+    world.faults.before["get"] = failing(Unreachable("get leases"))
+    world.first.round()
+    assert not world.first.answered
+    world.faults.before.clear()
+    world.first.round()
+    assert world.first.answered
+
+
 DENIED: list[ApiError] = [
     Forbidden("get leases.coordination.k8s.io default/x", status=403, reason="Forbidden", hint="grant the permission"),
     NamespaceTerminating("create leases.coordination.k8s.io default", status=403, reason="Forbidden"),
@@ -331,6 +348,14 @@ def test_a_leader_whose_namespace_went_has_lost_at_the_deadline(world: World) ->
     world.pass_seconds(10)
     with pytest.raises(Retryable, match="not renewed"):
         leader.round()
+
+
+def test_a_namespace_that_is_gone_while_one_leads_is_no_mistake_of_a_person(world: World) -> None:
+    world.first.round()
+    world.cluster.delete(LEASES, NAMESPACE, NAME)
+    world.faults.before["create"] = failing(NotFound("create leases", status=404))
+    world.first.round()
+    assert world.first.leads
 
 
 def test_a_released_lease_is_taken_at_the_next_look(world: World) -> None:

@@ -80,6 +80,10 @@ FOLLOWING: dict[str, tuple[dict[str, Any], Verdict]] = {
         {"found": lease(duration=60), "before": lease(duration=60), "now": 159},
         StandBy(160, OTHER),
     ),
+    "its holder promised nothing that is a duration": (
+        {"found": lease(duration="soon"), "before": lease(duration="soon"), "now": 114},
+        StandBy(115, OTHER),
+    ),
     "its holder promised years": (
         {"found": lease(duration=10**9), "before": lease(duration=10**9), "now": 100 + LONGEST_DURATION},
         Claim("it expired in the hands of other"),
@@ -200,6 +204,11 @@ def test_renewing_changes_the_time_of_the_renewal_alone() -> None:
 
 def test_the_first_holder_is_no_transition() -> None:
     assert held(blank("ns", "a"), ME, TIMING, WALL)["spec"]["leaseTransitions"] == 0
+
+
+@pytest.mark.parametrize("found", [-1, True, "4", None])
+def test_a_count_of_transitions_that_is_none_begins_anew(found: Any) -> None:
+    assert held(lease(leaseTransitions=found), ME, TIMING, WALL)["spec"]["leaseTransitions"] == 1
 
 
 def test_a_duration_is_rounded_up_to_the_integer_that_a_lease_holds() -> None:

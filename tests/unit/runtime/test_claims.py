@@ -3,6 +3,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+import redis
 
 from eno.errors import BrokerUnavailable, Refused
 from runtime.claims import LOCK, LONGEST_WAIT, RENEWAL, Claim, Merged
@@ -94,6 +95,21 @@ def test_a_killed_worker_blocks_its_key_for_half_a_minute_whatever_the_time_limi
     assert 29 < hints.seconds_left(hints.keys.lock(KEY)) <= 30
     hints.expire(hints.keys.lock(KEY))
     assert isinstance(hints.claims.begin(message(), "next"), Claim)
+
+
+def test_a_worker_that_is_killed_while_it_takes_a_key_blocks_it_for_no_longer_either() -> None:
+    hints = Hints()
+    pipelines = iter([hints.redis.pipeline])
+
+    def only_once(*args: object, **kwargs: object) -> object:
+        for pipeline in pipelines:
+            return pipeline(*args, **kwargs)
+        raise redis.ConnectionError("gone")
+
+    hints.redis.pipeline = only_once  # type: ignore[method-assign]
+    with pytest.raises(BrokerUnavailable):
+        hints.claims.begin(message(), "dead")
+    assert 29 < hints.seconds_left(hints.keys.lock(KEY)) <= 30
 
 
 def test_the_lock_of_a_long_execution_is_renewed_until_it_ends() -> None:
@@ -208,6 +224,15 @@ def test_a_parked_killer_gets_one_look_per_quarter_of_an_hour() -> None:
     assert hints.dispatcher.parked()[0].since == NOW
 
 
+def test_a_change_of_the_object_gives_a_key_that_killed_its_workers_a_new_start() -> None:
+    hints = Hints(max_attempts=2)
+    for _ in range(2):
+        hints.crash(message())
+    assert isinstance(hints.claims.begin(message(), "third"), RefusedClaim)
+    assert hints.dispatcher.unpark(KEY)
+    assert isinstance(hints.claims.begin(message(), "fourth"), Claim)
+
+
 def test_a_look_that_ends_well_unparks_the_key() -> None:
     hints = Hints(max_attempts=1)
     hints.crash(message())
@@ -215,6 +240,7 @@ def test_a_look_that_ends_well_unparks_the_key() -> None:
     hints.expire(hints.keys.not_before(KEY))
     hints.begin(message()).done()
     assert hints.dispatcher.parked() == []
+    assert not hints.dispatcher.describe(KEY).parked
     assert hints.dispatcher.describe(KEY).attempts == 0
 
 

@@ -109,6 +109,15 @@ def test_none_of_many_messages_that_could_not_be_sent_is_pending() -> None:
     assert hints.dispatcher.enqueue_all(messages) == [Enqueued()] * 2
 
 
+def test_a_request_during_an_execution_is_a_message_after_it() -> None:
+    hints = Hints()
+    claim = hints.begin(message())
+    assert hints.dispatcher.enqueue(message()) == Running()
+    assert hints.seconds_left(hints.keys.again(message().key)) > 0
+    claim.done()
+    assert hints.outbox.sent == [message()]
+
+
 def test_a_thousand_requests_during_an_execution_are_one_message_after_it() -> None:
     hints = Hints()
     claim = hints.begin(message())

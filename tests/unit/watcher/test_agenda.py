@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
 
 from hypothesis import given
@@ -44,6 +45,22 @@ def test_a_change_is_not_forgotten_when_a_look_without_one_follows() -> None:
     agenda.look([A], changed=True)
     agenda.look([A], changed=False)
     assert agenda.take(NOW) == Look(A, True)
+
+
+def test_a_change_is_not_forgotten_when_its_instant_comes_as_well() -> None:
+    agenda = Agenda()
+    agenda.look_at(A, NOW)
+    agenda.look([A], changed=True)
+    assert agenda.take(NOW) == Look(A, True)
+    assert agenda.take(NOW) is None
+
+
+def test_nobody_waits_while_something_is_due() -> None:
+    agenda = Agenda()
+    agenda.look([A], changed=True)
+    began = time.monotonic()
+    agenda.wait(2.0)
+    assert time.monotonic() - began < 1.5
 
 
 def test_a_later_instant_is_kept_to_and_is_no_change() -> None:

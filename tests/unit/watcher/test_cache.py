@@ -85,6 +85,8 @@ def test_a_slice_event_looks_at_whoever_names_the_slice() -> None:
 def test_a_slice_that_changes_owner_looks_at_both() -> None:
     cache = filled([], [resource_slice("a", owner="web")])
     assert change(cache, slices(resource_slice("a", owner="api"))) == {WEB, API}
+    assert cache.subject(WEB).slices == ()
+    assert [found.key for found in cache.subject(API).slices] == [piece("a")]
 
 
 def test_a_slice_without_owner_stands_for_itself() -> None:

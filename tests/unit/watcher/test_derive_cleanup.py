@@ -14,7 +14,7 @@ from kube.cluster import Json
 from runtime.messages import MAX_SLICES, CleanupMessage
 from tests.support.factories import STAMP
 from tests.unit.watcher.factories import NOW, SCOPE, composition, decision, resource_slice, synthesis
-from watcher.derive import NOTHING, SLICES_PER_MESSAGE, Derived, cleanup
+from watcher.derive import NOTHING, SLICES_PER_MESSAGE, Derived, cleanup, derive, gate
 from watcher.keys import Kind
 from watcher.records import CompositionRecord, SliceRecord, Subject, read
 
@@ -141,6 +141,24 @@ def test_a_young_slice_is_looked_at_again_when_it_is_older_than_5_s() -> None:
     later = cleanup(seen, derived.look_again, SCOPE)
     assert asked_about(later) == ["s-2"]
     assert later.look_again == NOW + timedelta(seconds=4) + timedelta.resolution
+
+
+def test_a_slice_whose_owner_no_message_can_carry_keeps_no_other_from_going() -> None:
+    pieces = [resource_slice("s-2", owner_uid="a b"), resource_slice("s-3")]
+    derived = cleanup(subject(a_composition(), *pieces), NOW, SCOPE)
+    assert asked_about(derived) == ["s-3"]
+    (finding,) = derived.findings
+    assert finding.startswith("message of sexton.cleanup about ResourceSlice prod/s-2: uid: ")
+
+
+def test_of_several_waits_the_one_that_ends_first_counts() -> None:
+    """A slice is missing since 2 s, and another one, which nothing refers to, is 1 s old."""
+    current = synthesis(slices=("gone",), synthesized=at(seconds=-2))
+    young = resource_slice("s-2", creationTimestamp=at(seconds=-1))
+    seen = subject(composition(current=current), young)
+    waits = [rule(seen, NOW, SCOPE).look_again for rule in (gate, cleanup)]
+    assert waits == [NOW + timedelta(seconds=3), NOW + timedelta(seconds=4) + timedelta.resolution]
+    assert derive(seen, NOW, SCOPE).look_again == NOW + timedelta(seconds=3)
 
 
 def test_a_young_slice_does_not_keep_others_from_going() -> None:

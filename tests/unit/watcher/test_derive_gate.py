@@ -63,6 +63,7 @@ NOT_DUE: dict[str, tuple[dict[str, Any], Scope]] = {
     "ready and reconciled": ({"current": settled()}, SCOPE),
     "decided for, while the operator is disabled": ({"current": settled()}, scope(recovery_enabled=False)),
     "not opted in": ({**UNANNOTATED, "current": decided()}, SCOPE),
+    "not opted in and undecided": (UNANNOTATED, SCOPE),
     "not opted in and deleting": ({**UNANNOTATED, **DELETING}, SCOPE),
     "decided, where others aggregate": ({"current": decided()}, scope("off")),
     "deleting, where others aggregate": (DELETING, scope("off")),

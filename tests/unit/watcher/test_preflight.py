@@ -69,7 +69,7 @@ def test_a_kind_that_is_not_installed_is_named_with_what_installs_it(kind: Resou
         examine(cluster, query, unserved.value)
     assert str(caught.value) == (
         f"list {kind.qualified} default: the CustomResourceDefinition {kind.qualified} is not installed; "
-        f"install Eno, or: kubectl apply -f deploy/crds/{kind.plural}.yaml"
+        f"install Eno; only where there is none to be: kubectl apply -f deploy/crds/{kind.plural}.yaml"
     )
     assert caught.value.exit_code == 1
 

@@ -7,14 +7,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
 
 from eno.errors import ApiError, Forbidden, Retryable, SextonError, Throttled, Unreachable
-from kube.cluster import Query
+from kube.cluster import Cluster, Page, Query, WatchEvent
 from kube.election import JITTER, LONGEST_DURATION, LONGEST_PAUSE, Timing
 from kube.reflector import Stats, Stop
-from kube.resources import COMPOSITIONS, SECRETS
+from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS, Resource
 from runtime.dispatch import Dispatched, Enqueued
 from runtime.messages import Message, TaskName
 from runtime.settings import LEASE_SPREAD, Settings
@@ -23,7 +24,7 @@ from watcher.agenda import Agenda
 from watcher.cache import Cache
 from watcher.follow import CacheSink, Follower
 from watcher.keys import Kind
-from watcher.process import LEASE_SECONDS, LOOP_SECONDS, STREAM_SECONDS, Watcher, queries
+from watcher.process import LEASE_SECONDS, LOOP_SECONDS, STREAM_SECONDS, Watcher, assemble, queries
 
 DEADLINE = 10.0
 SYNCED = Stats(synced=True)
@@ -373,6 +374,36 @@ def test_selectors_are_pushed_to_the_server_and_slices_come_as_metadata() -> Non
     assert (found[Kind.COMPOSITION].namespace, found[Kind.COMPOSITION].label_selector) == ("prod", "team=a")
     assert (found[Kind.SLICE].namespace, found[Kind.SLICE].label_selector) == ("prod", "")
     assert [query.metadata_only for query in found.values()] == [False, True]
+
+
+class Empty:
+    """An API server that has nothing. It notes what is listed, and for how long the one watch may be silent."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.stop = stop
+        self.listed: list[Resource] = []
+        self.seconds: list[int] = []
+
+    def list_page(self, query: Query, **_: object) -> Page:
+        self.listed.append(query.resource)
+        return Page([], "1")
+
+    def watch(self, _: Query, *, timeout_seconds: int, **__: object) -> Iterator[WatchEvent]:
+        self.seconds.append(timeout_seconds)
+        self.stop.set()
+        return iter(())
+
+
+def test_inventories_are_followed_downstream_and_silence_is_noticed_within_a_resync() -> None:
+    settings = Settings.load(pod_namespace="prod", enable_tombstone_recovery=True, resync_seconds=30)
+    stop = threading.Event()
+    up, down = Empty(stop), Empty(stop)
+    clusters = [cast("Cluster", each) for each in (up, down)]
+    for stream in assemble(settings, settings.scope, *clusters, Recorder(), ScriptedCandidate()).streams:
+        stop.clear()
+        stream.run(stop)
+    assert (up.listed, down.listed) == ([COMPOSITIONS, RESOURCE_SLICES], [SECRETS])
+    assert set(up.seconds + down.seconds) == {15}
 
 
 def test_all_namespaces_are_followed_only_when_asked_for() -> None:

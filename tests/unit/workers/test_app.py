@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from celery import current_app
+from celery import Celery, current_app
 
+from eno.errors import UsageError
 from tests.support.hints import settings
 from workers.app import create_app
+from workers.refusal import one_line_errors
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,6 +35,8 @@ def test_making_an_application_affects_no_other() -> None:
     before = current_app._get_current_object()
     create_app(settings())
     assert current_app._get_current_object() is before
+    with Celery("another", set_as_current=False) as another:
+        assert "sexton.recover" not in another.tasks
 
 
 @pytest.mark.parametrize(
@@ -53,10 +57,24 @@ def test_making_an_application_affects_no_other() -> None:
         ("worker_soft_shutdown_timeout", 60),
         ("broker_connection_retry_on_startup", True),
         ("broker_connection_max_retries", None),
+        ("worker_cancel_long_running_tasks_on_connection_loss", False),
+        ("worker_consumer", "workers.app:GuardedConsumer"),
     ],
 )
 def test_configuration(name: str, value: object) -> None:
     assert create_app(settings()).conf[name] == value
+
+
+def test_a_message_is_given_out_again_after_the_time_that_the_settings_say() -> None:
+    options = create_app(settings(visibility_timeout=1000)).conf.broker_transport_options
+    assert options["visibility_timeout"] == 1000
+
+
+def test_a_refusal_is_one_line_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught, one_line_errors():
+        raise UsageError("cannot be used", where="settings")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "sexton: settings: cannot be used\n"
 
 
 def test_time_limits_hold_for_every_task() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from eno.decision import Decision, Reason
-from eno.errors import StartOver
+from eno.errors import Invalid, ServerError, StartOver
 from kube.resources import COMPOSITIONS
 from tests.support.factories import NAMESPACE, UUID, decided, synthesis
+from tests.support.tap import fail
 from tests.support.world import World
 from workers.freshness import Live, read
 from workers.publishing import publish, request_resynthesis
@@ -68,3 +69,18 @@ def test_a_request_for_a_resynthesis_keeps_other_annotations_and_is_bound_to_wha
     assert world.composition().annotations["a.b/c_d"] == "d"
     with pytest.raises(StartOver, match="composition apps/shop: it has changed"):
         request_resynthesis(world.up, stale)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [ServerError("patch", status=500), Invalid("patch", status=422, reason="Invalid")],
+    ids=["as a fault, by an older server", "as by the schema"],
+)
+def test_a_failed_test_operation_is_a_lost_race_however_it_is_answered(refusal: Exception) -> None:
+    world = World()
+    world.add_composition()
+    stale = live(world)
+    world.patch_composition(metadata={"labels": {"changed": "since"}})
+    world.upstream.before = fail(refusal, on="patch compositions/status")  # type: ignore[arg-type]
+    with pytest.raises(StartOver):
+        publish(world.upstream, stale, Decision(Reason.NOT_NEEDED))

@@ -646,6 +646,21 @@ def test_a_rival_that_the_rules_do_not_let_go_keeps_everything_older() -> None:
     assert "synthesis-1" in stored(world)
 
 
+def test_a_rival_that_goes_by_itself_is_waited_for() -> None:
+    world = World()
+    ready(world)
+    draft(world, ("a",), of=2)
+    (rival,) = world.secrets()
+    name = rival["metadata"]["name"]
+    world.down.merge_patch(SECRETS, KUBE_SYSTEM, name, {"metadata": {"finalizers": ["example.com/keep"]}})
+    world.down.delete(SECRETS, KUBE_SYSTEM, name)
+    with pytest.raises(StartOver):
+        run(world)
+    world.down.merge_patch(SECRETS, KUBE_SYSTEM, name, {"metadata": {"finalizers": None}})
+    assert run(world).kind is Kind.UNCHANGED
+    assert stored(world) == {UUID: ["a", "b"]}
+
+
 # Overtaken, or refused
 
 
@@ -845,6 +860,30 @@ def test_a_skipped_recovery_without_history_is_recorded(reason: str) -> None:
     world.remember([entry(name="other")], name="twin")
     assert run(world).kind is Kind.DONE
     assert stored(world)[UUID] == ["a"]
+
+
+@pytest.mark.parametrize("reason", SKIPPED)
+def test_a_skipped_recovery_leaves_even_what_is_unusable_to_its_successor(reason: str) -> None:
+    world = World()
+    ready(world, owned=("a",), reason=reason)
+    (secret,) = world.remember([entry(name="lost")])
+    replace(world, secret, metadata={"annotations": {}})
+    run(world)
+    assert stored(world) == {UUID: ["a"]}
+    assert len(world.secrets()) == 2
+
+
+def test_half_of_its_own_snapshot_is_no_history_that_a_skipped_recovery_would_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_chunks(monkeypatch)
+    world = World()
+    ready(world, reason=SKIPPED[0])
+    world.downstream.before = once(raising(ServerError("create secrets", status=503)), on="create secrets", nth=2)
+    with pytest.raises(ServerError):
+        run(world)
+    assert run(world).kind is Kind.DONE
+    assert stored(world) == {UUID: ["a", "b"]}
 
 
 def test_an_adoption_that_no_recovery_decided_replaces_nothing() -> None:

@@ -23,6 +23,7 @@ from eno.errors import (
     Throttled,
 )
 from eno.inventory.entries import Entry
+from kube.cluster import Page, Query
 from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, RESOURCE_SLICES, SECRETS
 from tests.support.factories import NAMESPACE, UUID, Json, decided, entry, manifest, patch_manifest, synthesis
 from tests.support.tap import Call, Tap, fail, once
@@ -78,6 +79,17 @@ def test_nothing_missing_costs_no_list_of_siblings_and_no_slice_write() -> None:
         "get resourceslices": 1,
         "patch compositions/status": 1,
     }
+
+
+def test_a_slice_that_is_referenced_twice_is_read_once() -> None:
+    world = World()
+    lost_history(world)
+    world.patch_composition(
+        subresource="status",
+        status={"currentSynthesis": {"resourceSlices": [{"name": "slice-0"}, {"name": "slice-0"}]}},
+    )
+    run(world)
+    assert world.upstream.counts()["get resourceslices"] == 1
 
 
 def test_not_required_costs_one_read_and_one_write() -> None:
@@ -139,6 +151,15 @@ def test_a_composition_that_is_gone_or_was_recreated_is_superseded() -> None:
     world.add_composition(current=synthesis(slices=["slice-0"]))
     assert recover(message, world.context) == Outcome(Kind.SUPERSEDED, "recreated under another UID")
     assert world.writes == []
+
+
+def test_a_composition_that_cannot_be_read_is_not_taken_for_gone() -> None:
+    world = World()
+    lost_history(world)
+    message = recover_message(world.composition())
+    world.upstream.before = fail(ServerError("get compositions", status=503), on="get compositions")
+    with pytest.raises(ServerError):
+        recover(message, world.context)
 
 
 def test_a_composition_that_is_deleting_is_left_alone() -> None:
@@ -361,10 +382,11 @@ def test_what_a_sibling_wants_is_never_in_the_plan() -> None:
     assert world.tombstones() == ["lost"]
 
 
-def test_what_an_unsynthesized_sibling_is_remembered_to_own_is_never_in_the_plan() -> None:
+@pytest.mark.parametrize("current", [{}, synthesis(synthesized=None)], ids=["no synthesis", "an incomplete synthesis"])
+def test_what_an_unsynthesized_sibling_is_remembered_to_own_is_never_in_the_plan(current: Json) -> None:
     world = World()
     lost_history(world, owned=("lost", "shared", "kept"))
-    world.add_composition("twin", current={})
+    world.add_composition("twin", current=current)
     world.remember([entry(name="shared")], name="twin", uuid="twin-1")
     run(world)
     assert world.tombstones() == ["lost"]
@@ -379,6 +401,60 @@ def test_an_unreadable_sibling_slice_stops_the_recovery() -> None:
     decision = world.decision()
     assert decision is not None
     assert decision["reason"] == "CurrentSynthesisResourceSliceError"
+
+
+def test_what_stands_in_a_terminating_slice_of_a_sibling_is_still_wanted() -> None:
+    world = World()
+    lost_history(world, owned=("lost", "shared", "kept"))
+    world.add_composition("twin", current=synthesis(slices=["twin-slice"]))
+    world.add_slice("twin-slice", [manifest(name="shared")], owner="twin")
+    world.up.delete(RESOURCE_SLICES, NAMESPACE, "twin-slice")
+    run(world)
+    assert world.tombstones() == ["lost"]
+
+
+def test_what_a_synthesized_sibling_owned_once_it_does_not_own_for_ever() -> None:
+    world = World()
+    lost_history(world)
+    world.add_composition("twin", current=synthesis(slices=[]))
+    world.remember([entry(name="lost")], name="twin", uuid="twin-1")
+    run(world)
+    assert world.tombstones() == ["lost"]
+
+
+def test_an_inventory_of_a_sibling_that_cannot_be_trusted_buries_nothing() -> None:
+    world = World()
+    lost_history(world)
+    world.add_composition("twin", current={})
+    for uuid in ("one", "two"):
+        world.remember([entry(name="shared")], name="twin", uuid=uuid)
+    run(world)
+    decision = world.decision()
+    assert decision is not None
+    assert decision["reason"] == "InventoryInvalid"
+    assert "two syntheses are tied for newest" in decision["message"]
+    assert world.writes == ["patch compositions/status"]
+
+
+@pytest.mark.parametrize("spec", [{"synthesizer": None}, {"synthesizer": {"name": None}}], ids=["none", "nameless"])
+def test_a_composition_whose_synthesizer_cannot_be_told_may_be_a_sibling(spec: Json) -> None:
+    world = World()
+    lost_history(world, owned=("shared", "kept"), synthesizer="")
+    world.remember([entry(name="shared"), entry(name="kept")], synthesizer="")
+    world.add_composition("twin", current=synthesis(slices=["twin-slice"]), synthesizer="")
+    world.add_slice("twin-slice", [manifest(name="shared")], owner="twin")
+    world.patch_composition("twin", spec=spec)
+    run(world)
+    assert world.tombstones() == []
+
+
+def test_history_of_another_lineage_is_not_read() -> None:
+    world = World()
+    world.add_composition(current=synthesis(slices=["slice-0"]))
+    world.add_slice("slice-0", [])
+    world.remember([entry(name="lost")], synthesizer="another")
+    run(world)
+    assert world.decision() == decided("InventoryNotFound")
 
 
 def test_a_composition_with_another_synthesizer_is_no_sibling() -> None:
@@ -617,6 +693,40 @@ def test_a_publication_that_is_overtaken_is_refused_by_its_guards(change: Callab
     assert after == before
 
 
+def test_a_slice_without_a_list_of_resources_takes_tombstones() -> None:
+    world = World()
+    world.add_composition(current=synthesis(slices=["slice-0"]))
+    world.add_slice("slice-0", [])
+    world.up.json_patch(RESOURCE_SLICES, NAMESPACE, "slice-0", [{"op": "remove", "path": "/spec/resources"}])
+    world.remember([entry(name="lost")])
+    run(world)
+    assert world.tombstones() == ["lost"]
+
+
+def test_a_tombstone_that_fits_no_slice_is_reported_and_ends_nothing() -> None:
+    world = World()
+    world.add_composition(current=synthesis(slices=["slice-0"]))
+    world.add_slice("slice-0", [])
+    world.remember([entry(name="lost", labels={"a": "x" * 524_288})])
+    with pytest.raises(Retryable, match="does not fit a slice"):
+        run(world)
+    decision = world.decision()
+    assert decision is not None
+    assert (decision["status"], decision["reason"]) == (False, "ErrUpdateResourceSlice")
+    assert world.writes == ["patch compositions/status"]
+
+
+def test_a_lost_race_is_reported_to_nobody() -> None:
+    world = World()
+    lost_history(world)
+    touch = [{"op": "add", "path": "/metadata/labels", "value": {"touched": "once"}}]
+    world.upstream.before = once(
+        lambda: world.up.json_patch(RESOURCE_SLICES, NAMESPACE, "slice-0", touch), on="patch resourceslices"
+    )
+    assert run(world).kind is Kind.DONE
+    assert [kind for kind, *_ in world.events()] == ["Normal"]
+
+
 def test_a_slice_that_changes_before_the_append_is_read_again() -> None:
     world = World()
     lost_history(world)
@@ -689,8 +799,9 @@ def test_a_crd_without_the_fields_is_terminal_with_the_line_that_fixes_it(upstre
     lost_history(world)
     _without_decision_fields(world)
     world.upstream = upstream(world.up)
-    with pytest.raises(MissingCapability, match=r"kubectl apply -f deploy/crds"):
+    with pytest.raises(MissingCapability, match="install a newer Eno, with the CRDs that come with it"):
         run(world)
+    assert world.writes.count("patch compositions/status") == 1, "it is not told where it cannot be told"
 
 
 def test_a_decision_is_published_under_tests_of_uid_version_and_current_uuid() -> None:
@@ -813,3 +924,21 @@ def test_events_never_fail_a_recovery() -> None:
     lost_history(world)
     world.upstream.before = fail(ServerError("create events", status=500), on=f"create {EVENTS.plural}", times=99)
     assert run(world).kind is Kind.DONE
+
+
+class Paged(Tap):
+    """A server whose pages hold one object each."""
+
+    def list_page(self, query: Query, *, limit: int = 1, continue_token: str = "") -> Page:
+        del limit
+        return super().list_page(query, limit=1, continue_token=continue_token)
+
+
+def test_a_sibling_beyond_the_first_page_is_a_sibling() -> None:
+    world = World()
+    lost_history(world, owned=("lost", "shared", "kept"))
+    world.add_composition("twin", current=synthesis(slices=["twin-slice"]))
+    world.add_slice("twin-slice", [manifest(name="shared")], owner="twin")
+    world.upstream = Paged(world.up)
+    run(world)
+    assert world.tombstones() == ["lost"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eno.errors import Conflict, Invalid, MalformedObject, ServerError, StartOver
+from eno.errors import Conflict, Forbidden, Invalid, MalformedObject, ServerError, StartOver
 from eno.retirement import UNCLAIMED_SINCE_ANNOTATION
 from kube.resources import COMPOSITIONS, SECRETS
 from tests.support.factories import NAMESPACE, NOW, Json, decided, entry, synthesis
@@ -305,6 +305,36 @@ def test_the_newest_snapshot_goes_last() -> None:
     world.downstream.after = lambda call: left.append(kept(world)) if call.verb == "delete" else None
     run(world)
     assert left == [["b", "c"], ["c"], []]
+
+
+def test_what_is_newer_stays_when_what_is_older_cannot_be_deleted() -> None:
+    world = World()
+    for uuid, day in (("b", "02"), ("a", "01")):
+        world.remember([entry()], uuid=uuid, synthesized=f"2026-02-{day}T00:00:00Z")
+    mark(world, NOW - timedelta(days=30))
+    world.downstream.before = fail(Forbidden("delete secrets", status=403, reason="Forbidden"), on="delete secrets")
+    with pytest.raises(Forbidden):
+        run(world)
+    assert kept(world) == ["a", "b"]
+
+
+def test_inventories_of_other_lineages_are_not_looked_at() -> None:
+    world = World()
+    world.add_composition("twin", current=RECOVERED, synthesizer="other")
+    world.remember([entry()])
+    world.remember([entry()], name="twin", synthesizer="other", uuid="twin-1")
+    assert run(world).reason == "1 × unclaimed since now"
+    world.clock.advance(days=7)
+    run(world)
+    assert kept(world) == ["twin-1"]
+
+
+def test_the_grace_that_ends_first_is_waited_for() -> None:
+    world = World()
+    world.remember([entry()], name="first")
+    mark(world, NOW - timedelta(days=1))
+    world.remember([entry()], name="second")
+    assert run(world).until == NOW - timedelta(days=1) + GRACE
 
 
 def _recreate(world: World) -> None:

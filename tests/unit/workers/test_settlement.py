@@ -264,6 +264,14 @@ def test_under_orphan_it_need_not_be_readable() -> None:
     assert world.secrets() == []
 
 
+def test_under_orphan_what_is_unusable_of_another_name_stays() -> None:
+    world = Ending(annotations=ORPHAN).world()
+    world.remember(remembered("a"), name="other")
+    break_metadata(world)
+    run(world)
+    assert len(world.secrets()) == 1
+
+
 @pytest.mark.parametrize("call", ["list secrets", "delete secrets"])
 def test_a_failing_downstream_never_blocks_a_deletion(call: str) -> None:
     world = Ending().world()
@@ -402,6 +410,16 @@ def test_history_that_was_adopted_and_not_replaced_yet_is_let_go_as_well() -> No
     world = _adopter()
     run(world)
     assert world.secrets() == []
+
+
+def test_the_newest_of_adopted_history_goes_last() -> None:
+    world = _adopter()
+    (older,) = world.remember(remembered("let-go"), name="other", uuid="older", synthesized="2026-01-01T00:00:00Z")
+    gone: list[str] = []
+    world.downstream.before = lambda call: gone.append(call.name) if call.verb == "delete" else None
+    run(world)
+    assert gone[0] == older["metadata"]["name"]
+    assert len(gone) == 2
 
 
 def test_adopted_history_stays_where_somebody_has_that_name_again() -> None:

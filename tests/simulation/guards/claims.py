@@ -1,0 +1,276 @@
+"""Guards of a key that is being executed: its lock, and what its end leaves behind."""
+
+from __future__ import annotations
+
+from tests.simulation.mutation import Guard
+
+_CLAIMS = "tests/unit/runtime/test_claims.py"
+_DISPATCH = "tests/unit/runtime/test_dispatch.py"
+
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "a marker is gone before the first read",
+        "runtime.claims:Claims.begin",
+        "pipe.delete(keys.pending(key))",
+        "pipe.get(keys.pending(key))",
+        f"{_CLAIMS}::test_the_marker_is_gone_before_the_first_read",
+    ),
+    Guard(
+        "the wish for another execution is known before the lock is tried",
+        "runtime.claims:Claims.begin",
+        (
+            'pipe.set(keys.again(key), "1", px=self._again)\n                pipe.set(keys.lock(key), '
+            "str(holder), nx=True, px=LOCK)"
+        ),
+        (
+            "pipe.set(keys.lock(key), str(holder), nx=True, px=LOCK)\n                pipe.set(keys.again(key), "
+            '"1", px=self._again)'
+        ),
+        f"{_CLAIMS}::test_the_flag_is_set_before_the_lock_is_tried",
+    ),
+    Guard(
+        "what arrives during an execution is remembered",
+        "runtime.claims:Claims.begin",
+        'pipe.set(keys.again(key), "1", px=self._again)',
+        "pipe.get(keys.again(key))",
+        f"{_CLAIMS}::test_what_arrives_during_an_execution_is_enqueued_once_after_it",
+    ),
+    Guard(
+        "a wish for another execution outlives a long execution",
+        "runtime.claims:Claims.begin",
+        "px=self._again",
+        "px=LOCK",
+        f"{_CLAIMS}::test_what_arrives_early_in_a_long_execution_is_remembered_to_its_end",
+    ),
+    Guard(
+        "executions of one key do not overlap",
+        "runtime.claims:Claims.begin",
+        "if found != str(holder) and not self._taken_over(keys.lock(key), found, holder):",
+        "if False:",
+        f"{_CLAIMS}::test_executions_of_one_key_do_not_overlap",
+    ),
+    Guard(
+        "a lock is set only where there is none",
+        "runtime.claims:Claims.begin",
+        "nx=True, px=LOCK)\n                pipe.get(keys.lock(key))",
+        "px=LOCK)\n                pipe.get(keys.lock(key))",
+        f"{_CLAIMS}::test_executions_of_one_key_do_not_overlap",
+    ),
+    Guard(
+        "a killed worker blocks its key for no longer than its lock lives",
+        "runtime.claims:Claims.begin",
+        "str(holder), nx=True, px=LOCK)",
+        "str(holder), nx=True)",
+        f"{_CLAIMS}::test_a_worker_that_is_killed_while_it_takes_a_key_blocks_it_for_no_longer_either",
+    ),
+    Guard(
+        "a lock is prolonged while its key is being executed",
+        "runtime.claims:Claims.begin",
+        "self._held[keys.lock(key)] = str(holder)",
+        "pass",
+        f"{_CLAIMS}::test_the_lock_of_a_long_execution_is_renewed_until_it_ends",
+    ),
+    Guard(
+        "whoever begins has seen all that was asked for",
+        "runtime.claims:Claims.begin",
+        "pipe.delete(keys.again(key))",
+        "pipe.get(keys.again(key))",
+        f"{_CLAIMS}::test_what_arrives_during_an_execution_is_enqueued_once_after_it",
+    ),
+    Guard(
+        "a key that starts too often without an end is parked",
+        "runtime.claims:Claims.begin",
+        "claim if attempts <= self._max_attempts else self._suspicious(claim, attempts)",
+        "claim",
+        f"{_CLAIMS}::test_a_key_that_never_comes_to_an_end_is_parked",
+    ),
+    Guard(
+        "a count of starts ends by itself",
+        "runtime.claims:Claims.begin",
+        "pipe.pexpire(keys.attempts(key), self._counters)",
+        "pipe.get(keys.attempts(key))",
+        f"{_DISPATCH}::test_every_key_carries_the_instance_and_ends_by_itself",
+    ),
+    Guard(
+        "a lock that somebody else has by now is not renewed",
+        "runtime.claims:Claims.renew",
+        "if self.client.get(name) == holder:",
+        "if True:",
+        f"{_CLAIMS}::test_a_lock_that_somebody_else_has_by_now_is_not_renewed",
+    ),
+    Guard(
+        "a lock that somebody else has by now is not released",
+        "runtime.claims:Claim._unlock",
+        "if held == self._holder:",
+        "if True:",
+        f"{_CLAIMS}::test_a_lock_that_expired_and_is_somebody_elses_is_not_released",
+    ),
+    Guard(
+        "a lock is renewed only until its execution ends",
+        "runtime.claims:Claims.let_go",
+        "self._held.pop(name, None)",
+        "pass",
+        f"{_CLAIMS}::test_the_lock_of_a_long_execution_is_renewed_until_it_ends",
+    ),
+    Guard(
+        "a lock of another message is not taken over",
+        "runtime.claims:Claims._taken_over",
+        "before.delivery != holder.delivery or ",
+        "",
+        f"{_CLAIMS}::test_a_message_that_comes_back_takes_its_lock_over_when[it was another message's]",
+    ),
+    Guard(
+        "a lock of a process that lives is not taken over",
+        "runtime.claims:Claims._taken_over",
+        " or not before.is_gone()",
+        "",
+        (f"{_CLAIMS}::test_a_message_that_comes_back_takes_its_lock_over_when[its process only lost the connection]"),
+    ),
+    Guard(
+        "a message that comes back takes the lock of its dead process over",
+        "runtime.claims:Claims._taken_over",
+        "return bool(self.client.set(name, str(holder), nx=True, px=LOCK))",
+        "return False",
+        f"{_CLAIMS}::test_a_message_that_comes_back_takes_its_lock_over_when[its process died]",
+    ),
+    Guard(
+        "a key that kills its worker gets one look per quarter of an hour",
+        "runtime.claims:Claims._suspicious",
+        "if parked and wait > 0:",
+        "if False:",
+        f"{_CLAIMS}::test_a_parked_killer_gets_one_look_per_quarter_of_an_hour",
+    ),
+    Guard(
+        "a key that kills its worker is looked at again",
+        "runtime.claims:Claims._suspicious",
+        "        if parked:\n            return claim",
+        "        if False:\n            return claim",
+        f"{_CLAIMS}::test_a_parked_killer_gets_one_look_per_quarter_of_an_hour",
+    ),
+    Guard(
+        "a look that may kill its worker is counted before it begins",
+        "runtime.claims:Claims._suspicious",
+        'until = claim.describe_parked("attempts", reason)',
+        'until = self.clock() if parked else claim.describe_parked("attempts", reason)',
+        f"{_CLAIMS}::test_a_parked_killer_gets_one_look_per_quarter_of_an_hour",
+    ),
+    Guard(
+        "a key that is refused is unlocked",
+        "runtime.claims:Claims._suspicious",
+        "            claim.release()\n            return Refused(self.clock()",
+        "            return Refused(self.clock()",
+        f"{_CLAIMS}::test_a_parked_killer_gets_one_look_per_quarter_of_an_hour",
+    ),
+    Guard(
+        "a key that ended well has nothing held against it",
+        "runtime.claims:Claim._end",
+        "pipe.delete(*names, *([] if keep_failures else [keys.failures(key)]))",
+        "pipe.exists(*names)",
+        f"{_CLAIMS}::test_failures_in_a_row_wait_longer_each_time",
+    ),
+    Guard(
+        "a waiting key is held back for two minutes at most",
+        "runtime.claims:Claim.wait",
+        "min(max(until - now, timedelta(0)), LONGEST_WAIT)",
+        "max(until - now, timedelta(0))",
+        f"{_CLAIMS}::test_a_waiting_key_is_held_back[for two minutes at most]",
+    ),
+    Guard(
+        "failures in a row wait longer each time in a queue",
+        "runtime.claims:Claim.fail",
+        "pause(failures, rng",
+        "pause(1, rng",
+        f"{_CLAIMS}::test_failures_in_a_row_wait_longer_each_time",
+    ),
+    Guard(
+        "a failure does not forget the ones before it",
+        "runtime.claims:Claim.fail",
+        "keep_failures=True",
+        "",
+        f"{_CLAIMS}::test_failures_in_a_row_wait_longer_each_time",
+    ),
+    Guard(
+        "a server that asks for a pause gets it from every worker",
+        "runtime.claims:Claim.fail",
+        ", retry_after=retry_after",
+        "",
+        f"{_CLAIMS}::test_a_server_that_asks_for_a_pause_gets_it",
+    ),
+    Guard(
+        "a parked key starts anew when it comes back",
+        "runtime.claims:Claim.park",
+        "self._claims.client.delete(keys.attempts(key), keys.failures(key))",
+        "pass",
+        f"{_CLAIMS}::test_any_end_clears_the_attempts[park]",
+    ),
+    Guard(
+        "what arrives while a key is being parked is looked at",
+        "runtime.claims:Claim.park",
+        "self._claims.client.delete(keys.not_before(key))",
+        "pass",
+        f"{_CLAIMS}::test_what_arrives_while_a_key_is_being_parked_is_looked_at",
+    ),
+    Guard(
+        "a key parked again keeps its beginning",
+        "runtime.claims:Claim.describe_parked",
+        'json.loads(before)["since"] if before else format_time(now)',
+        "format_time(now)",
+        f"{_CLAIMS}::test_a_key_parked_again_keeps_its_beginning",
+    ),
+    Guard(
+        "the record of a parked key ends by itself",
+        "runtime.claims:Claim.describe_parked",
+        "json.dumps(record), px=_PARKED_RECORD",
+        "json.dumps(record)",
+        f"{_DISPATCH}::test_every_key_carries_the_instance_and_ends_by_itself",
+    ),
+    Guard(
+        "a parked key comes back by itself",
+        "runtime.claims:Claim.describe_parked",
+        "HeldBack.PARKED.value, px=PARKED",
+        "HeldBack.PARKED.value",
+        f"{_CLAIMS}::test_a_key_that_never_comes_to_an_end_is_parked",
+    ),
+    Guard(
+        "success starts the pauses over",
+        "runtime.claims:Claim._end",
+        "[] if keep_failures else [keys.failures(key)]",
+        "",
+        f"{_CLAIMS}::test_a_success_starts_the_pauses_over[done]",
+    ),
+    Guard(
+        "a key that ended is no longer parked",
+        "runtime.claims:Claim._end",
+        "keys.parked(key), keys.not_before(key)]",
+        "keys.not_before(key)]",
+        f"{_CLAIMS}::test_a_look_that_ends_well_unparks_the_key",
+    ),
+    Guard(
+        "what arrived during an execution is enqueued after it",
+        "runtime.claims:Claim._end",
+        "self._claims.dispatcher.enqueue(self.message)",
+        "pass",
+        f"{_CLAIMS}::test_what_arrives_during_an_execution_is_enqueued_once_after_it",
+    ),
+    Guard(
+        "a key that failed or waits is held back",
+        "runtime.claims:Claim._end",
+        "if why is not None and milliseconds > 0:",
+        "if False:",
+        f"{_CLAIMS}::test_failures_in_a_row_wait_longer_each_time",
+    ),
+    Guard(
+        "a key is unlocked before what arrived is enqueued",
+        "runtime.claims:Claim._unlock",
+        "pipe.delete(name)",
+        "pipe.exists(name)",
+        f"{_CLAIMS}::test_what_arrives_during_an_execution_is_enqueued_once_after_it",
+    ),
+    Guard(
+        "what arrives while a key is being parked is enqueued",
+        "runtime.claims:Claim.park",
+        "if not self._unlock():",
+        "if not self._unlock() or True:",
+        f"{_CLAIMS}::test_what_arrives_while_a_key_is_being_parked_is_looked_at",
+    ),
+)

@@ -1,0 +1,321 @@
+"""Guards of a worker: what it lets in, what it does with what it is handed, and how an end is told."""
+
+from __future__ import annotations
+
+from tests.simulation.mutation import Guard
+
+_APP = "tests/unit/workers/test_app.py"
+_ENVELOPE = "tests/unit/workers/test_envelope.py"
+_EXECUTION = "tests/unit/workers/test_execution.py"
+_ATTEMPTS = "tests/unit/workers/test_attempts.py"
+_TASKS = "tests/unit/workers/test_tasks.py"
+
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "a message is acknowledged after its task",
+        "workers.app:_configuration",
+        '"task_acks_late": True',
+        '"task_acks_late": False',
+        f"{_APP}::test_configuration[task_acks_late-True]",
+    ),
+    Guard(
+        "a message comes back when its process dies",
+        "workers.app:_configuration",
+        '"task_reject_on_worker_lost": True',
+        '"task_reject_on_worker_lost": False',
+        f"{_APP}::test_configuration[task_reject_on_worker_lost-True]",
+    ),
+    Guard(
+        "a task is killed at its time limit",
+        "workers.app:_configuration",
+        '"task_time_limit": settings.task_time_limit,',
+        "",
+        f"{_APP}::test_configuration[task_time_limit-300]",
+    ),
+    Guard(
+        "a running task is left to finish when Redis breaks",
+        "workers.app:_configuration",
+        '"worker_cancel_long_running_tasks_on_connection_loss": False',
+        '"worker_cancel_long_running_tasks_on_connection_loss": True',
+        f"{_APP}::test_configuration[worker_cancel_long_running_tasks_on_connection_loss-False]",
+    ),
+    Guard(
+        "no message waits in the memory of a worker",
+        "workers.app:_configuration",
+        '"worker_prefetch_multiplier": 1',
+        '"worker_prefetch_multiplier": 4',
+        f"{_APP}::test_configuration[worker_prefetch_multiplier-1]",
+    ),
+    Guard(
+        "workers look at every message before Celery does",
+        "workers.app:_configuration",
+        '"worker_consumer": f"{__name__}:{GuardedConsumer.__name__}",',
+        "",
+        f"{_APP}::test_configuration[worker_consumer-workers.app:GuardedConsumer]",
+    ),
+    Guard(
+        "an item that is no message is thrown away",
+        "workers.envelope:is_message",
+        "if not isinstance(item, dict):",
+        "if False:",
+        f"{_ENVELOPE}::test_anything_else_is_none[a number]",
+    ),
+    Guard(
+        "an item with a body of another type is no message",
+        "workers.envelope:is_message",
+        "known_parts and ",
+        "",
+        f"{_ENVELOPE}::test_anything_else_is_none[a body that is no string]",
+    ),
+    Guard(
+        "a body that does not decode is no message",
+        "workers.envelope:is_message",
+        ' and _decodes(body, others.get("body_encoding"))',
+        "",
+        f"{_ENVELOPE}::test_anything_else_is_none[an unknown encoding]",
+    ),
+    Guard(
+        "a body in an unknown encoding is no message",
+        "workers.envelope:_decodes",
+        'if encoding not in (None, "utf-8", "base64"):',
+        "if False:",
+        f"{_ENVELOPE}::test_anything_else_is_none[an unknown encoding]",
+    ),
+    Guard(
+        "a body that is no base64 is no message",
+        "workers.envelope:_decodes",
+        "except ValueError:",
+        "except ZeroDivisionError:",
+        f"{_ENVELOPE}::test_anything_else_is_none[a body that does not decode]",
+    ),
+    Guard(
+        "a message without headers is dropped",
+        "workers.envelope:inspect",
+        "if not isinstance(headers, Mapping):",
+        "if False:",
+        f"{_ENVELOPE}::test_everything_else_is_dropped[no headers]",
+    ),
+    Guard(
+        "a message without a name or an id is dropped",
+        "workers.envelope:inspect",
+        "if not (_is_word(name) and _is_word(identity)):",
+        "if False:",
+        f"{_ENVELOPE}::test_everything_else_is_dropped[headers without a task]",
+    ),
+    Guard(
+        "a task of another version is dropped",
+        "workers.envelope:inspect",
+        "if name not in known:",
+        "if False:",
+        f"{_ENVELOPE}::test_everything_else_is_dropped[a task of another version]",
+    ),
+    Guard(
+        "a message cannot take the place of the task itself",
+        "workers.envelope:inspect",
+        'if "self" in arguments',
+        "if False",
+        f"{_ENVELOPE}::test_everything_else_is_dropped[an argument that Celery itself passes]",
+    ),
+    Guard(
+        "a message calls for no further tasks",
+        "workers.envelope:inspect",
+        " if not any(options.values())",
+        "",
+        f"{_ENVELOPE}::test_everything_else_is_dropped[a task to call next]",
+    ),
+    Guard(
+        "a body of another form is dropped",
+        "workers.envelope:inspect",
+        "case [[], dict(), dict(options)] if not any(options.values()):",
+        "case [_, dict(), dict(options)] if not any(options.values()):",
+        f"{_ENVELOPE}::test_everything_else_is_dropped[positional arguments]",
+    ),
+    Guard(
+        "headers do nothing but what our own producer asks for",
+        "workers.envelope:_headers",
+        '"lang": "py",',
+        '**given, "lang": "py",',
+        f"{_ENVELOPE}::test_other_options_have_no_effect[waiting in memory]",
+    ),
+    Guard(
+        "a name is short and can be printed",
+        "workers.envelope:_is_word",
+        " and 0 < len(value) <= _LONGEST and value.isprintable()",
+        "",
+        f"{_ENVELOPE}::test_everything_else_is_dropped[an id with a line break]",
+    ),
+    Guard(
+        "a message that is not what its task takes reaches no handler",
+        "workers.execution:Executor._executed",
+        "except InvalidMessage as error:",
+        "except ZeroDivisionError as error:",
+        f"{_EXECUTION}::test_an_invalid_payload_reaches_no_handler_and_leaves_nothing_behind[nothing]",
+    ),
+    Guard(
+        "without Redis nothing is executed and nothing raised",
+        "workers.execution:Executor._claimed",
+        "except BrokerUnavailable as error:",
+        "except ZeroDivisionError as error:",
+        f"{_EXECUTION}::test_without_redis_nothing_is_executed_and_nothing_raised",
+    ),
+    Guard(
+        "a worker with other settings than the watcher does nothing",
+        "workers.execution:Executor._handled",
+        "if message.scope is not None and message.scope != self._scope:",
+        "if False:",
+        (
+            f"{_EXECUTION}::test_a_message_made_with_other_settings_comes_back_and_is_not_executed"
+            "[recovery switched off]"
+        ),
+    ),
+    Guard(
+        "a person's call takes the settings of the worker",
+        "workers.execution:Executor._handled",
+        "message.scope is not None and ",
+        "",
+        f"{_EXECUTION}::test_a_persons_call_takes_the_workers_own_settings",
+    ),
+    Guard(
+        "a forged message does nothing outside of the scope",
+        "workers.execution:Executor._handled",
+        "if refusal := out_of_scope(message, self._scope):",
+        "if False:",
+        f"{_EXECUTION}::test_a_forged_message_for_another_namespace_is_not_executed",
+    ),
+    Guard(
+        "a terminal error parks its key",
+        "workers.execution:Executor._handled",
+        "except Terminal as error:",
+        "except ZeroDivisionError as error:",
+        f"{_EXECUTION}::test_a_terminal_error_parks_the_key",
+    ),
+    Guard(
+        "a defect is tried again and takes no worker along",
+        "workers.execution:Executor._handled",
+        "except Exception as error:",
+        "except ZeroDivisionError as error:",
+        f"{_EXECUTION}::test_a_defect_is_logged_with_its_traceback_and_tried_again",
+    ),
+    Guard(
+        "a worker that cannot make its clients parks no key",
+        "workers.execution:Executor._usable_context",
+        "except Terminal as error:",
+        "except ZeroDivisionError as error:",
+        f"{_EXECUTION}::test_a_worker_that_cannot_make_its_clients_parks_no_key",
+    ),
+    Guard(
+        "a failure of Redis hides no end of a task",
+        "workers.execution:Executor._recorded",
+        "except BrokerUnavailable as error:",
+        "except ZeroDivisionError as error:",
+        (
+            f"{_EXECUTION}::test_an_end_that_redis_cannot_take_is_reported_all_the_same"
+            "[Outcome(kind=<Kind.DONE: 'done'>, reason='', until=None)]"
+        ),
+    ),
+    Guard(
+        "a key that waits is looked at when it said",
+        "workers.execution:Executor._recorded",
+        "case Kind.WAITING, None if ending.until is not None:",
+        "case Kind.WAITING, None if False:",
+        f"{_EXECUTION}::test_a_waiting_key_is_held_back_until_its_instant",
+    ),
+    Guard(
+        "a pause that a server asked for reaches the key",
+        "workers.execution:Executor._recorded",
+        'getattr(failure, "retry_after", None)',
+        "None",
+        f"{_EXECUTION}::test_a_retryable_error_holds_the_key_back[a server that asks for a pause]",
+    ),
+    Guard(
+        "no message recovers anything while recovery is disabled",
+        "workers.execution:out_of_scope",
+        "if not scope.recovery_enabled:",
+        "if False:",
+        f"{_EXECUTION}::test_scopes[no recovery while it is disabled]",
+    ),
+    Guard(
+        "nothing is recovered outside of the recovery namespace",
+        "workers.execution:out_of_scope",
+        "if message.namespace != scope.recovery_namespace:",
+        "if False:",
+        f"{_EXECUTION}::test_scopes[no recovery outside of it]",
+    ),
+    Guard(
+        "nothing is done outside of the watch namespace",
+        "workers.execution:out_of_scope",
+        'if scope.composition_namespace not in ("", message.namespace):',
+        "if False:",
+        f"{_EXECUTION}::test_scopes[gate in the watched namespace only]",
+    ),
+    Guard(
+        "a refused step keeps no other from being done",
+        "workers.attempts:every",
+        "except SextonError as error:",
+        "except ZeroDivisionError as error:",
+        f"{_ATTEMPTS}::test_a_refused_step_keeps_no_other_from_being_done[one]",
+    ),
+    Guard(
+        "an error of the whole server ends a task at once",
+        "workers.attempts:every",
+        "except _AFFECTS_ALL:",
+        "except ZeroDivisionError:",
+        f"{_ATTEMPTS}::test_an_error_of_the_whole_server_ends_it_at_once[Unreachable]",
+    ),
+    Guard(
+        "a step that failed is not forgotten",
+        "workers.attempts:every",
+        "if errors:",
+        "if False:",
+        f"{_ATTEMPTS}::test_a_refused_step_keeps_no_other_from_being_done[one]",
+    ),
+    Guard(
+        "what may pass is tried again before what will not",
+        "workers.attempts:every",
+        "min(errors, key=lambda error: isinstance(error, Terminal))",
+        "errors[0]",
+        f"{_ATTEMPTS}::test_a_refused_step_keeps_no_other_from_being_done[a retryable one first]",
+    ),
+    Guard(
+        "a race that was lost is decided anew",
+        "workers.attempts:persistently",
+        "except StartOver as error:",
+        "except ZeroDivisionError as error:",
+        f"{_ATTEMPTS}::test_a_lost_race_is_run_again_but_not_for_ever",
+    ),
+    Guard(
+        "a task does not race for ever",
+        "workers.attempts:persistently",
+        "for _ in range(ATTEMPTS - 1):",
+        "while True:",
+        f"{_ATTEMPTS}::test_a_lost_race_is_run_again_but_not_for_ever",
+    ),
+    Guard(
+        "an end that is an error shows as failed",
+        "workers.tasks:_shown",
+        "if ending.failed:",
+        "if False:",
+        f"{_TASKS}::test_an_error_shows_as_failed_and_is_expected",
+    ),
+    Guard(
+        "a failed task is no traceback in the log",
+        "workers.tasks:register",
+        "throws=(TaskFailed,),",
+        "",
+        f"{_TASKS}::test_an_error_shows_as_failed_and_is_expected",
+    ),
+    Guard(
+        "a task is handed to no other application",
+        "workers.tasks:register",
+        "shared=False,",
+        "",
+        f"{_APP}::test_making_an_application_affects_no_other",
+    ),
+    Guard(
+        "a worker that refuses to go on says so in one line",
+        "workers.refusal:one_line_errors",
+        "except SextonError as error:",
+        "except ZeroDivisionError as error:",
+        f"{_APP}::test_a_refusal_is_one_line_and_an_exit_code",
+    ),
+)
