@@ -16,17 +16,18 @@ from contextlib import closing, contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 from prometheus_client import CollectorRegistry
 
-from eno.errors import SextonError
+from eno.errors import SextonError, UsageError
 from kube.config import load_connection
 from kube.election import Timing
 from kube.http import HttpCluster, Observe, Timeouts
 from kube.lease import Candidate, process_identity
 from kube.limits import RateLimits
 from runtime.backlog import BacklogCollector, BacklogReader
-from runtime.broker import check_broker
+from runtime.broker import BrokerWatch, check_broker
 from runtime.dispatch import Dispatcher
 from runtime.health import ProbeServer
 from runtime.logs import configure
@@ -78,8 +79,8 @@ _log = logging.getLogger("watcher")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
-    options = vars(_parser().parse_args(arguments))
     try:
+        options = vars(_parser().parse_args(arguments))
         with _signals_held_back():
             _run(Settings.load(**options))
     except SextonError as error:
@@ -171,8 +172,10 @@ def _probes(settings: Settings, watcher: Watcher, registry: CollectorRegistry) -
         yield
         return
 
+    broker = BrokerWatch(settings)
+
     def ready() -> list[str]:
-        return [*watcher.unsynced(), *(finding.message for finding in check_broker(settings))]
+        return [*watcher.unsynced(), *broker.defects()]
 
     add_build_info(registry, "watcher")
     registry.register(WatcherCollector(watcher))
@@ -181,11 +184,23 @@ def _probes(settings: Settings, watcher: Watcher, registry: CollectorRegistry) -
         with ProbeServer(host, port, {"/healthz": watcher.stuck, "/readyz": ready}, registry) as server:
             extra = {"action": "probes-started", "port": server.port}
             _log.info("probes at http://%s:%d", host, server.port, extra=extra)
-            yield
+            broker.start()
+            try:
+                yield
+            finally:
+                broker.stop()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong with the flags as all else is told: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UsageError where argparse would print its usage and end the process."""
+        raise UsageError(message, hint=f"see {self.prog} --help")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m watcher",
         description="Follow the clusters and enqueue what is due. Every flag overrides its environment variable.",
         epilog=_EXIT_CODES,

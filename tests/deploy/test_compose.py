@@ -20,7 +20,9 @@ from kube.http import HttpCluster
 from kube.limits import RateLimits
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES, SECRETS
 from runtime.settings import Settings, variable
-from tests.deploy.image import ROOT, built_image, read_stages
+from tests.deploy.guides import TRY_IT as GUIDE
+from tests.deploy.guides import console_blocks, is_by_hand
+from tests.deploy.image import built_image, read_stages
 from tests.deploy.playground import (
     COMPOSE,
     HOST,
@@ -42,7 +44,6 @@ from tests.support.factories import composition_json, entry, inventory, manifest
 from tests.support.redis import running_redis
 from tests.support.waiting import until
 
-GUIDE = ROOT / "docs" / "try-it.md"
 NAMESPACE = "eno"
 SECONDS = 60.0
 ONCE = {"volume", "namespace"}
@@ -121,8 +122,16 @@ def test_one_image_with_a_version_for_all_processes_and_no_registry() -> None:
     assert len(images) == 1
     for image in {*images, SERVICES["redis"]["image"]}:
         assert re.fullmatch(r"[a-z]+:\d[\w.-]*", image)
-    (build,) = {tuple(body["build"].items()) for name, body in SERVICES.items() if name != "redis"}
-    assert dict(build) == {"context": ".", "dockerfile": "deploy/Dockerfile"}
+
+
+def test_the_image_is_built_by_the_service_that_starts_first_and_by_no_other() -> None:
+    """Several that build one tag race for it, and some stores of images refuse the second."""
+    builds = {name: body["build"] for name, body in SERVICES.items() if "build" in body}
+    assert builds == {"volume": {"context": ".", "dockerfile": "deploy/Dockerfile"}}
+    assert SERVICES["volume"]["pull_policy"] == "build"
+    for name in SERVICES.keys() - {"volume", "redis"}:
+        assert SERVICES[name]["pull_policy"] == "never", f"{name} would be looked for at a registry"
+        assert "volume" in before(name)
 
 
 @every_service
@@ -217,11 +226,8 @@ def test_a_composition_is_recovered(cluster: HttpCluster) -> None:
 
 def commands(playground: Playground) -> str:
     """docs/try-it.md with Docker, as a script; what Docker would do is done by the processes that run already."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert sum("docker compose up" in block for block in blocks) == 1
-    lines = [block for block in blocks if "export KUBECONFIG" not in block]
-    text = re.sub(r"^\$ ", "", "".join(lines), flags=re.MULTILINE)
-    text = re.sub(r"^docker compose up.*$", "", text, flags=re.MULTILINE)
+    with_docker = [block for block in console_blocks(GUIDE) if not is_by_hand(block)]
+    text = re.sub(r"^docker compose (up|down) .*$", "", "".join(with_docker), flags=re.MULTILINE)
     published, _, port = SERVICES["devcluster"]["ports"][0].rpartition(":")
     text = text.replace(f"http://{published}", f"http://{playground.authority('devcluster', port)}")
     return text.replace("docker compose exec -T worker sexton", "command sexton")
