@@ -55,8 +55,11 @@ _TABLE: tuple[tuple[type[BaseException], type[ApiError], str], ...] = (
 def error_from(operation: str, error: BaseException) -> ApiError:
     """The ApiError for an error of the HTTP library, the network or TLS. The caller chains it."""
     kind, reason = _classify(error)
+    text = _text(error)
     hint = _HINT if issubclass(kind, Unreachable) else ""
-    return kind(operation, reason=reason, message=_text(error), hint=hint)
+    if "wrong version number" in text.lower().replace("_", " "):
+        hint = "does it speak https? its address may have to begin with http://"
+    return kind(operation, reason=reason, message=text, hint=hint)
 
 
 @contextmanager

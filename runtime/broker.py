@@ -6,7 +6,8 @@ time costs at most some repeated work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,14 @@ ANSWER_SECONDS = 5.0
 HEALTH_CHECK_SECONDS = 15
 """A connection that was idle for longer is tested before it is used."""
 
+CHECK_SECONDS = 3.0
+"""How often a `BrokerWatch` looks at Redis."""
+
 UNREACHABLE = "unreachable"
 """The code of the finding that Redis gave no answer."""
+
+_SIGNS_OF_TLS = ("Timeout connecting", "Connection closed", "UNEXPECTED_EOF", "WRONG_VERSION_NUMBER")
+"""What redis-py says where one side speaks TLS and the other does not, among other causes."""
 
 OLDEST_VERSION = (6, 2)
 """The first Redis with GETDEL."""
@@ -83,8 +90,12 @@ class Keys:
         return f"{self._instance}:parked"
 
 
-def connect(settings: Settings) -> redis.Redis:
-    """A client that connects at its first command. Not to be used on both sides of a fork."""
+def connect(settings: Settings, *, retries: int = 2) -> redis.Redis:
+    """A client that connects at its first command. Not to be used on both sides of a fork.
+
+    Retries of a command come on top of those of its connection: a server that takes connections and says nothing
+    costs ANSWER_SECONDS for each pair of them.
+    """
     return redis.Redis.from_url(
         settings.broker_url,
         decode_responses=True,
@@ -92,7 +103,7 @@ def connect(settings: Settings) -> redis.Redis:
         socket_timeout=ANSWER_SECONDS,
         socket_keepalive=True,
         health_check_interval=HEALTH_CHECK_SECONDS,
-        retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), retries=2),
+        retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), retries=retries),
         client_name=f"{settings.instance}-hints",
     )
 
@@ -111,27 +122,68 @@ def translated(host: str) -> Iterator[None]:
 
 def unavailable(host: str, error: Exception) -> BrokerUnavailable:
     """The error for a broker that failed, without its credentials."""
-    # A server that answers, only not as asked, needs no start.
-    refused = isinstance(error, redis.ResponseError)
     return BrokerUnavailable(
         "not available",
         where=f"Redis {host}",
-        hint="" if refused else "start it, or set SEXTON_BROKER_URL",
+        hint=_hint(error),
         detail=f"{type(error).__name__}: {str(error)[:200]}",
     )
+
+
+def _hint(error: Exception) -> str:
+    # A server that answers, only not as asked, needs no start.
+    if isinstance(error, redis.ResponseError):
+        return ""
+    if any(sign in str(error) for sign in _SIGNS_OF_TLS):
+        return "start it, or set SEXTON_BROKER_URL; does it speak TLS? rediss:// if so, redis:// if not"
+    return "start it, or set SEXTON_BROKER_URL"
 
 
 def check_broker(settings: Settings) -> list[Finding]:
     """What makes the broker unfit for use, by asking it; empty when nothing does.
 
-    Uses INFO, since managed servers refuse CONFIG.
+    Uses INFO, since managed servers refuse CONFIG. Takes no longer than CONNECT_SECONDS and ANSWER_SECONDS: whoever
+    wants to know asks again.
     """
     try:
-        with translated(settings.broker_host), connect(settings) as client:
+        with translated(settings.broker_host), connect(settings, retries=0) as client:
             info = client.info()
     except BrokerUnavailable as error:
         return [Finding(UNREACHABLE, f"{error.summary} ({error.detail})", "start Redis, or correct SEXTON_BROKER_URL")]
     return findings_in(info, settings.broker_host)
+
+
+class BrokerWatch:
+    """Looks at Redis every CHECK_SECONDS in a thread of its own, so that no probe waits for it.
+
+    `tell` is told each time what was found.
+    """
+
+    def __init__(self, settings: Settings, tell: Callable[[Sequence[Finding]], None] = lambda _: None) -> None:
+        self._settings = settings
+        self._tell = tell
+        self._findings: Sequence[Finding] | None = None
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Look from now on."""
+        threading.Thread(target=self._look, name="broker-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no more. A look that has begun is not waited for."""
+        self._ended.set()
+
+    def defects(self) -> list[str]:
+        """What was found last, one line each; for readiness."""
+        if self._findings is None:
+            return ["Redis has not been looked at yet"]
+        return [finding.message for finding in self._findings]
+
+    def _look(self) -> None:
+        while not self._ended.is_set():
+            self._findings = check_broker(self._settings)
+            self._tell(self._findings)
+            self._ended.wait(CHECK_SECONDS)
 
 
 def findings_in(info: Mapping[str, Any], host: str) -> list[Finding]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from celery.worker.request import Request
 from prometheus_client import CollectorRegistry
 
 from eno.decision import Reason
-from runtime.broker import check_broker
+from runtime.broker import BrokerWatch
 from runtime.health import ProbeServer
 from runtime.messages import TaskName
 from runtime.metrics import DECISIONS, TASKS, WORKER_FAMILIES, Metrics, add_build_info
@@ -36,9 +35,6 @@ from workers.refusal import one_line_errors
 
 TURN_SECONDS = 1.0
 """How often the event loop notes that it turns."""
-
-CHECK_SECONDS = 3.0
-"""How often Redis is looked at."""
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +84,7 @@ class Monitor:
         host, port = self._settings.health_host, self._settings.health_port or 0
         checks = {"/healthz": self.pulse.stuck, "/readyz": self.pulse.unready}
         self._server = ProbeServer(host, port, checks, self.registry)
-        threading.Thread(target=self._watch_broker, name="broker-watch", daemon=True).start()
+        BrokerWatch(self._settings, self.pulse.checked).start()
         extra = {"action": "probes-started", "port": self._server.port}
         log.info("probes at http://%s:%d", host, self._server.port, extra=extra)
 
@@ -136,11 +132,6 @@ class Monitor:
     def _show(self, state: str, counts: Counter[str]) -> None:
         for task in TaskName:
             self._in_flight.labels(task.short, state).set(counts[task.short])
-
-    def _watch_broker(self) -> None:
-        while True:
-            self.pulse.checked(check_broker(self._settings))
-            time.sleep(CHECK_SECONDS)
 
 
 class Monitored(Celery):  # type: ignore[misc]

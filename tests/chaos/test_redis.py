@@ -91,7 +91,11 @@ def test_a_redis_that_may_evict_the_queues_is_reported_as_not_ready(site: Site) 
     worker = site.rig.worker(ready=False)
     port = site.rig.until(lambda: watcher.lines("probes-started"), "probes", watcher)[0]["port"]
     with urllib3.PoolManager(retries=False) as pool:
-        answer = pool.request("GET", f"http://127.0.0.1:{port}/readyz")
-    assert (answer.status, b"maxmemory-policy is allkeys-lru" in answer.data) == (503, True)
+
+        def told() -> bool:
+            answer = pool.request("GET", f"http://127.0.0.1:{port}/readyz")
+            return answer.status == 503 and b"maxmemory-policy is allkeys-lru" in answer.data
+
+        site.rig.until(told, "the watcher is not ready", watcher)
     (line,) = site.rig.until(lambda: worker.lines("not-ready"), "the worker says so", worker)
     assert "maxmemory-policy is allkeys-lru" in line["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from eno.retirement import UNCLAIMED_SINCE_ANNOTATION
 from eno.scope import Scope
 from eno.times import format_time
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES
+from runtime.broker import ANSWER_SECONDS
 from tests.support.factories import STAMP, SYNTHESIZER, decided, manifest, slice_json, synthesis
 from tests.support.redis import running_redis
 from tests.support.watching import NAMESPACE, RESYNC, World, eventually, probe, running, running_world
@@ -201,12 +203,27 @@ def test_probes_tell_progress_from_readiness(world: World) -> None:
     with world.watching("--health-port", "0") as watcher:
         port = watcher.until("probes-started")["port"]
         assert probe(port, "healthz") == (200, "ok\n")
-        assert probe(port, "readyz") == (200, "ok\n")
+        eventually(lambda: probe(port, "readyz") == (200, "ok\n"), "it is ready")
         world.broker.stop()
+        eventually(lambda: probe(port, "readyz")[0] == 503, "it has noticed")
         assert probe(port, "healthz") == (200, "ok\n")
-        status, text = probe(port, "readyz")
-        assert status == 503
-        assert "Redis" in text
+        assert "not available" in probe(port, "readyz")[1]
+
+
+def test_no_probe_waits_for_a_redis_that_says_nothing(world: World) -> None:
+    """It takes connections, and never answers; about 6 s, ANSWER_SECONDS of them until that is noticed."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        flags = ("--broker-url", f"redis://x:y@127.0.0.1:{silent.getsockname()[1]}/0", "--health-port", "0")
+        with world.watching(*flags) as watcher:
+            port = watcher.until("probes-started")["port"]
+
+            def told() -> bool:
+                started = time.monotonic()
+                status, text = probe(port, "readyz")
+                assert (status, time.monotonic() - started < ANSWER_SECONDS / 2) == (503, True)
+                return "TimeoutError" in text
+
+            eventually(told, "it has noticed")
 
 
 def test_an_api_server_that_cannot_be_reached_is_waited_for(world: World) -> None:

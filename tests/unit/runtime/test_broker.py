@@ -1,10 +1,13 @@
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
+from queue import Queue
 
 import pytest
 import redis
 
 from eno.errors import BrokerUnavailable
-from runtime.broker import check_broker, connect, findings_in, translated
+from runtime import broker
+from runtime.broker import UNREACHABLE, BrokerWatch, Finding, check_broker, connect, findings_in, translated
 from tests.support.hints import settings
 
 
@@ -36,6 +39,48 @@ def test_a_refused_command_is_no_reason_to_start_the_server() -> None:
     with pytest.raises(BrokerUnavailable) as caught, translated("host:1/0"):
         raise redis.ResponseError("OOM command not allowed")
     assert caught.value.hint == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "asks"),
+    [
+        pytest.param(redis.TimeoutError("Timeout connecting to server"), True, id="a handshake that nobody answers"),
+        pytest.param(redis.ConnectionError("Connection closed by server."), True, id="no TLS to a TLS port"),
+        pytest.param(redis.ConnectionError("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF"), True, id="cut off in TLS"),
+        pytest.param(redis.ConnectionError("[SSL: WRONG_VERSION_NUMBER]"), True, id="TLS to a port without"),
+        pytest.param(redis.ConnectionError("[SSL: CERTIFICATE_VERIFY_FAILED]"), False, id="a wrong certificate"),
+        pytest.param(redis.ConnectionError("Connection refused."), False, id="nobody there"),
+    ],
+)
+def test_where_one_side_may_speak_tls_and_the_other_not_it_asks(error: redis.RedisError, asks: bool) -> None:
+    with pytest.raises(BrokerUnavailable) as caught, translated("host:1/0"):
+        raise error
+    assert ("does it speak TLS?" in caught.value.hint) is asks
+
+
+def test_a_server_that_says_nothing_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        (finding,) = check_broker(settings(broker_url=f"redis://x:y@127.0.0.1:{silent.getsockname()[1]}/0"))
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert finding.code == UNREACHABLE
+
+
+def test_a_watch_looks_again_and_again_and_remembers_what_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "CHECK_SECONDS", 0.01)
+    told: Queue[Sequence[Finding]] = Queue()
+    watch = BrokerWatch(settings(broker_url="redis://127.0.0.1:1/0"), told.put)
+    assert watch.defects() == ["Redis has not been looked at yet"]
+    watch.start()
+    try:
+        (first,), (again,) = told.get(timeout=10), told.get(timeout=10)
+        assert first.code == again.code == UNREACHABLE
+        assert watch.defects() == [again.message]
+    finally:
+        watch.stop()
 
 
 def test_an_unreachable_broker_is_a_finding() -> None:

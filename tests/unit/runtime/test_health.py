@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+import struct
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 
 import pytest
 import urllib3
 from prometheus_client import CollectorRegistry, Counter
 
 from eno.errors import UsageError
-from runtime.health import ProbeServer
+from runtime import health
+from runtime.health import CONNECTIONS, ProbeServer
+from tests.support.waiting import until
 
 DEFECTS: list[str] = []
 
@@ -74,3 +82,102 @@ def test_metrics_are_served_in_the_format_that_is_asked_for() -> None:
 
 def test_without_metrics_there_are_none(server: ProbeServer) -> None:
     assert get(server, "/metrics")[0] == 404
+
+
+# Whoever else can reach the port
+
+HALF = b"GET /healthz HTTP/1.1\r\nX: "
+
+
+def call(server: ProbeServer, said: bytes = HALF) -> socket.socket:
+    """A connection on which this was said."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    connection.sendall(said)
+    return connection
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the server has hung up, which it has to do within the timeout of the connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_request_that_never_ends_is_not_heard_for_ever(server: ProbeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "REQUEST_SECONDS", 0.5)
+    with call(server) as connection:
+        connection.settimeout(0.05)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with suppress(TimeoutError):
+                if closed(connection):
+                    return
+            with suppress(ConnectionError):
+                connection.send(b"a")
+    pytest.fail("it is heard for as long as it says something")
+
+
+def test_of_too_many_connections_the_oldest_gives_way(server: ProbeServer) -> None:
+    before = threading.active_count()
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(call(server)) for _ in range(CONNECTIONS * 3)]
+        assert get(server, "/healthz") == (200, "ok\n")
+        assert threading.active_count() - before <= CONNECTIONS
+        assert all(closed(each) for each in crowd[: CONNECTIONS * 2])
+
+
+def test_where_nobody_can_give_way_a_connection_is_closed_at_once() -> None:
+    busy, goes_on = threading.Semaphore(0), threading.Event()
+
+    def long() -> list[str]:
+        busy.release()
+        goes_on.wait(30)
+        return []
+
+    with ProbeServer("127.0.0.1", 0, {"/long": long, "/healthz": list}) as server, ExitStack() as stack:
+        crowd = [stack.enter_context(call(server, b"GET /long HTTP/1.0\r\n\r\n")) for _ in range(CONNECTIONS)]
+        assert all(busy.acquire(timeout=10) for _ in crowd)
+        with call(server) as one_more:
+            assert closed(one_more)
+        goes_on.set()
+        until(lambda: answers(server), "there is room again")
+
+
+def answers(server: ProbeServer) -> bool:
+    with suppress(urllib3.exceptions.HTTPError):
+        return get(server, "/healthz") == (200, "ok\n")
+    return False
+
+
+def test_a_client_that_hangs_up_is_no_news(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    caplog.set_level(logging.DEBUG, logger="runtime.health")
+    asked, gone = threading.Event(), threading.Event()
+
+    def slow() -> list[str]:
+        asked.set()
+        gone.wait(10)
+        return ["x" * 1_000_000]
+
+    with ProbeServer("127.0.0.1", 0, {"/slow": slow}) as server:
+        connection = call(server, b"GET /slow HTTP/1.0\r\n\r\n")
+        assert asked.wait(10)
+        # Without a farewell: whatever is sent is refused.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        gone.set()
+        until(lambda: bool(caplog.records), "it is noticed")
+
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [("DEBUG", "127.0.0.1 hung up")]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_check_that_fails_itself_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> list[str]:
+        raise ZeroDivisionError
+
+    with ProbeServer("127.0.0.1", 0, {"/broken": broken}) as server:
+        with call(server, b"GET /broken HTTP/1.0\r\n\r\n") as connection:
+            assert closed(connection)
+        until(lambda: bool(caplog.records), "it is told")
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [("ERROR", "a probe failed")]
