@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from eno.inventory.secrets import INVENTORY_NAMESPACE
-from kube.cluster import Json
 from kube.resources import COMPOSITIONS, EVENTS, LEASES, RESOURCE_SLICES, SECRETS, Resource
 from runtime.settings import Settings
 
@@ -43,7 +42,11 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Verbs on one resource, as in a rule of a Role. `recovery`: needed only where recovery is enabled."""
+    """Verbs on one resource, as in a rule of a Role. `recovery`: needed only where recovery is enabled.
+
+    `only`: on the one object of this name, in which `{instance}` stands for the instance. Not for `create`, `list` and
+    `watch`, which Kubernetes does not narrow by name.
+    """
 
     process: Process
     side: Side
@@ -53,6 +56,7 @@ class Permission:
     why: str
     subresource: str = ""
     recovery: bool = False
+    only: str = ""
 
     @property
     def plural(self) -> str:
@@ -64,10 +68,9 @@ class Permission:
         """As on kubectl's command line: `compositions.eno.azure.io/status`."""
         return f"{self.resource.qualified}/{self.subresource}" if self.subresource else self.resource.qualified
 
-    @property
-    def rule(self) -> Json:
-        """As a rule of a Role."""
-        return {"apiGroups": [self.resource.group], "resources": [self.plural], "verbs": list(self.verbs)}
+    def name(self, settings: Settings) -> str:
+        """The name of the one object that it is needed on, empty for any."""
+        return self.only.format(instance=settings.instance)
 
     def namespace(self, settings: Settings) -> str:
         """The namespace that it is needed in with these settings, empty for all. Raises UsageError without a scope."""
@@ -86,7 +89,8 @@ _WORKER_UP = (Process.WORKER, Side.UPSTREAM)
 PERMISSIONS: tuple[Permission, ...] = (
     Permission(*_WATCHER_UP, Place.WATCHED, COMPOSITIONS, ("list", "watch"), "to follow compositions"),
     Permission(*_WATCHER_UP, Place.WATCHED, RESOURCE_SLICES, ("list", "watch"), "to follow slices (metadata only)"),
-    Permission(*_WATCHER_UP, Place.OWN, LEASES, ("get", "create", "update"), "to elect one leader"),
+    Permission(*_WATCHER_UP, Place.OWN, LEASES, ("create",), "to take part in the election of a leader"),
+    Permission(*_WATCHER_UP, Place.OWN, LEASES, ("get", "update"), "to elect one leader", only="{instance}-watcher"),
     Permission(
         Process.WATCHER,
         Side.DOWNSTREAM,

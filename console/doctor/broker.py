@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from shlex import quote
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from console.doctor.checks import Check, broken, failed, ok, skipped, warning
-from console.doctor.commands import REFUSED, Refusal, refusals
+from console.doctor.commands import Probe, Refusal, is_refusal, missing_rule, refusals
 from eno.errors import BrokerUnavailable
 from eno.wording import counted
 from runtime.broker import connect, findings_in, translated
@@ -16,6 +18,18 @@ from runtime.dispatch import Dispatcher
 from runtime.settings import Settings
 
 AREA = "Redis"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """Workers of this instance that wait for a message, and messages that workers have taken and not finished.
+
+    A worker all of whose processes are busy is none of the first. Neither is one that died, whose messages stay
+    taken until the visibility timeout.
+    """
+
+    waiting: int
+    held: int
 
 
 def check_redis(settings: Settings) -> Iterator[Check]:
@@ -30,7 +44,7 @@ def check_redis(settings: Settings) -> Iterator[Check]:
         return
     yield from _fitness(info, settings)
     yield _permissions(refused, settings)
-    yield from _queues(settings)
+    yield from _queues(refused, settings)
 
 
 def _limits(settings: Settings) -> Check:
@@ -47,12 +61,31 @@ def _info(settings: Settings) -> Mapping[str, Any]:
 
 
 def _away(error: BrokerUnavailable, settings: Settings) -> Check:
-    host = settings.broker_host
-    if REFUSED in error.detail:
-        fix = f"{_cli(settings)} ACL SETUSER {_user(settings)} +client"
-        return failed(AREA, "server", f"{host} refuses to begin: {error.detail}", fix)
-    fix = "start Redis, or export SEXTON_BROKER_URL=redis://HOST:PORT/DATABASE"
-    return failed(AREA, "server", f"{host} cannot be reached ({error.detail})", fix)
+    host, detail = settings.broker_host, error.detail
+    if not detail:
+        return failed(AREA, "server", error.summary, error.hint)
+    if is_refusal(detail):
+        # A connection introduces itself before anything is asked of it.
+        fix = _let(settings, [missing_rule(detail, Probe(("CLIENT",)))])
+        return failed(AREA, "server", f"{host} refuses to begin: {detail}", fix)
+    if detail.startswith("Authentication"):
+        found = f"{host} does not let user {_user(settings)} in, with {_password(settings)} ({detail})"
+        return failed(AREA, "server", found, _with_a_password(settings))
+    if not error.hint:
+        fix = f"{_cli(settings)} INFO   # whether it is a replica, or out of memory"
+        return failed(AREA, "server", f"{host} does not do as it is asked ({detail})", fix)
+    fix = "start Redis, or export SEXTON_BROKER_URL=redis://HOST:PORT/DATABASE   # rediss:// for TLS"
+    return failed(AREA, "server", f"{host} cannot be reached ({detail})", fix)
+
+
+def _password(settings: Settings) -> str:
+    return "the password of SEXTON_BROKER_URL" if urlsplit(settings.broker_url).password else "no password"
+
+
+def _with_a_password(settings: Settings) -> str:
+    parts = urlsplit(settings.broker_url)
+    url = f"{parts.scheme}://{parts.username or 'USER'}:PASSWORD@{settings.broker_host}"
+    return f"export SEXTON_BROKER_URL={quote(url)}   # a user that this Redis knows, and its password"
 
 
 def _fitness(info: Mapping[str, Any] | None, settings: Settings) -> Iterator[Check]:
@@ -75,19 +108,21 @@ def _fitness(info: Mapping[str, Any] | None, settings: Settings) -> Iterator[Che
 def _permissions(refused: Sequence[Refusal], settings: Settings) -> Check:
     if not refused:
         return ok(AREA, "permissions", "every command that Sexton and Celery give is allowed")
-    user = _user(settings)
     words = ", ".join(dict.fromkeys(each.command for each in refused))
-    rules = " ".join(f"'{rule}'" for rule in dict.fromkeys(each.rule for each in refused))
-    return failed(AREA, "permissions", f"user {user} may not {words}", f"{_cli(settings)} ACL SETUSER {user} {rules}")
+    fix = _let(settings, dict.fromkeys(each.rule for each in refused))
+    return failed(AREA, "permissions", f"user {_user(settings)} may not {words}", fix)
 
 
-def _queues(settings: Settings) -> Iterator[Check]:
+def _queues(refused: Sequence[Refusal], settings: Settings) -> Iterator[Check]:
     try:
         with closing(Dispatcher.connect(settings)) as dispatcher:
             lengths, parked = dispatcher.lengths(), dispatcher.parked()
         consumers = _consumers(settings)
     except BrokerUnavailable as error:
-        yield broken(AREA, "queues", error, "see permissions")
+        if refused and is_refusal(error.detail):
+            yield skipped(AREA, "queues", "this user may not look at them: see permissions")
+        else:
+            yield broken(AREA, "queues", error, f"{_cli(settings)} INFO")
         return
     waiting = ", ".join(f"{length} {task.short}" for task, length in lengths.items() if length)
     yield ok(AREA, "queues", f"waiting: {waiting or 'nothing'}")
@@ -96,33 +131,52 @@ def _queues(settings: Settings) -> Iterator[Check]:
     yield _workers(consumers, settings)
 
 
-def _workers(consumers: int | None, settings: Settings) -> Check:
+def _workers(consumers: Consumers | None, settings: Settings) -> Check:
     if consumers is None:
         return skipped(AREA, "workers", "this user may not list clients")
-    if consumers:
-        return ok(AREA, "workers", f"{counted(consumers, 'worker')} waiting for messages")
-    # A worker with all hands full asks for nothing.
-    found = "nobody waits for messages: no worker runs, or every one is busy"
-    return warning(AREA, "workers", found, f"celery -A workers inspect active   # as instance {settings.instance}")
+    held = f"{counted(consumers.held, 'message')} taken and not finished" if consumers.held else ""
+    if consumers.waiting:
+        found = f"{counted(consumers.waiting, 'worker')} waiting for messages"
+        return ok(AREA, "workers", f"{found}, {held}" if held else found)
+    if held:
+        found = f"none waits for messages, {held}: every one is busy, or it died"
+        return warning(AREA, "workers", found, f"celery -A workers inspect active   # as instance {settings.instance}")
+    fix = "kubectl get pods -l app.kubernetes.io/component=worker   # or start one"
+    return warning(AREA, "workers", "none waits for messages and none has taken any: no worker runs", fix)
 
 
-def _consumers(settings: Settings) -> int | None:
-    """Connections of this instance's workers that wait for a message; None where nobody may tell."""
-    name = f"{settings.instance}-celery"
+def _consumers(settings: Settings) -> Consumers | None:
+    """None where nobody may tell."""
     try:
         with translated(settings.broker_host), closing(connect(settings)) as client:
-            clients = client.client_list()
+            return consumers_in(client.client_list(), len(client.hvals(f"{settings.instance}.unacked")), settings)
     except BrokerUnavailable:
         return None
-    return sum(each.get("name") == name and each.get("cmd") == "brpop" for each in clients)
+
+
+def consumers_in(clients: Iterable[Mapping[str, str]], held: int, settings: Settings) -> Consumers:
+    """What a list of clients and the number of messages without an acknowledgement say.
+
+    A worker blocks in BRPOP on one connection while it has a free process. A connection that only did so once, as
+    Flower's do that fetched an answer, keeps the command but not the flag.
+    """
+    name = f"{settings.instance}-celery"
+    blocked = (each.get("name") == name and "b" in each.get("flags", "") for each in clients)
+    return Consumers(sum(blocked), held)
+
+
+def _let(settings: Settings, rules: Iterable[str]) -> str:
+    """The line that gives these rules to the user."""
+    user = quote(_user(settings))
+    return f"{_cli(settings)} ACL SETUSER {user} {' '.join(map(quote, rules))}"
 
 
 def _cli(settings: Settings) -> str:
     """redis-cli for the server, without the password that its URL may hold."""
     parts = urlsplit(settings.broker_url)
     tls = " --tls" if parts.scheme == "rediss" else ""
-    return f"redis-cli -h {parts.hostname} -p {parts.port or 6379}{tls}"
+    return f"redis-cli -h {quote(parts.hostname or '')} -p {parts.port or 6379}{tls}"
 
 
 def _user(settings: Settings) -> str:
-    return urlsplit(settings.broker_url).username or "default"
+    return unquote(urlsplit(settings.broker_url).username or "default")

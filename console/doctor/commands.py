@@ -1,11 +1,12 @@
 """Which Redis commands this user may not give: each is queued in a transaction that is then thrown away.
 
 Redis checks permissions when it queues a command, so nothing is ever carried out, and nothing beyond the commands
-themselves has to be permitted.
+themselves has to be permitted. What makes a transaction cannot be queued in one, and is given as such: empty.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from runtime.broker import Keys, connect, translated
 from runtime.messages import TaskName
 from runtime.settings import Settings
 
-REFUSED = "NoPermissionError"
-"""How redis-py calls NOPERM, which `runtime.broker` keeps in the detail of its error."""
+_REFUSED = re.compile(r"NoPermissionError|NOPERM ")
+"""How redis-py calls NOPERM, which `runtime.broker` keeps in the detail of its error; and how an EXEC tells of it."""
+
+_COMMAND = re.compile(r"run the '([^']+)' command")
 
 _PROBE = "doctor"
 
@@ -66,18 +69,52 @@ def refusals(settings: Settings) -> list[Refusal]:
 
 def asked(connection: Connection, settings: Settings) -> Iterator[Refusal]:
     """What is refused on this connection. Raises BrokerUnavailable before a command could be carried out."""
-    answer = _answer(connection, settings, "MULTI")
-    if answer == REFUSED:
-        yield Refusal("MULTI", "+multi")
+    hint = Keys(settings.instance).pending(_PROBE)
+    for probe in (Probe(("WATCH", hint), f"{settings.instance}:*"), Probe(("UNWATCH",))):
+        yield from _refusal(probe, _answer(connection, settings, *probe.words))
+    beginning = list(_given(connection, settings, "MULTI", "OK"))
+    if beginning:
+        yield from beginning
+        for probe in _questions():
+            yield from _refusal(probe, _answer(connection, settings, *probe.words))
         return
-    _require(answer == "OK", settings)
+    yield from _given(connection, settings, "EXEC", "[]")
+    yield from _given(connection, settings, "MULTI", "OK")
+    discarding = list(_given(connection, settings, "DISCARD", "OK"))
+    yield from discarding
+    if not discarding:
+        yield from _given(connection, settings, "MULTI", "OK")
     for probe in probes(settings):
         answer = _answer(connection, settings, *probe.words)
-        if answer.startswith(REFUSED):
-            yield Refusal(probe.words[0], _rule(probe, answer))
-        else:
-            # Anything else than this would mean that the next command is carried out.
-            _require(answer in ("QUEUED", ""), settings)
+        yield from _refusal(probe, answer)
+        # Anything else than this would mean that the next command is carried out.
+        _require(is_refusal(answer) or answer in ("QUEUED", ""), settings)
+
+
+def is_refusal(detail: str) -> bool:
+    """Whether the detail of a BrokerUnavailable says that this user may not do what was asked."""
+    return bool(_REFUSED.search(detail))
+
+
+def missing_rule(detail: str, probe: Probe) -> str:
+    """The rule that is missing, by the server's own words: `User bob has no permissions to run the 'info' command`."""
+    if named := _COMMAND.search(detail):
+        return f"+{named[1]}"
+    if "channel" in detail:
+        return f"&{probe.pattern}"
+    return f"~{probe.pattern}" if "key" in detail else f"+{probe.words[0].lower()}"
+
+
+def _given(connection: Connection, settings: Settings, command: str, expected: str) -> Iterator[Refusal]:
+    """The refusal of a command without arguments that is carried out."""
+    answer = _answer(connection, settings, command)
+    yield from _refusal(Probe((command,)), answer)
+    _require(is_refusal(answer) or answer == expected, settings)
+
+
+def _refusal(probe: Probe, answer: str) -> Iterator[Refusal]:
+    if is_refusal(answer):
+        yield Refusal(probe.words[0], missing_rule(answer, probe))
 
 
 def _answer(connection: Connection, settings: Settings, *words: str) -> str:
@@ -90,8 +127,8 @@ def _answer(connection: Connection, settings: Settings, *words: str) -> str:
             connection.send_command(*words, check_health=False)
             return str(connection.read_response())
     except BrokerUnavailable as error:
-        if error.detail.startswith(REFUSED):
-            return REFUSED if words == ("MULTI",) else error.detail
+        if is_refusal(error.detail):
+            return error.detail
         if error.detail.startswith("ResponseError"):
             return ""
         raise
@@ -106,13 +143,16 @@ def _require(holds: bool, settings: Settings) -> None:
 
 def probes(settings: Settings) -> Iterator[Probe]:
     """A command of each kind that Sexton and Celery give, on keys and channels of each kind."""
-    # First, as it changes nothing even where a proxy has taken MULTI for something else.
-    yield Probe(("PING",))
-    yield Probe(("INFO",))
-    yield Probe(("TIME",))
+    # First, as they change nothing even where a proxy has taken MULTI for something else.
+    yield from _questions()
     yield from _hints(settings)
     yield from _queues(settings)
     yield from _channels(settings)
+
+
+def _questions() -> Iterator[Probe]:
+    """What may be asked of any server without a transaction around it."""
+    return (Probe((word,)) for word in ("PING", "INFO", "TIME"))
 
 
 def _hints(settings: Settings) -> Iterator[Probe]:
@@ -129,10 +169,10 @@ def _hints(settings: Settings) -> Iterator[Probe]:
         ("PTTL", hint),
         ("PEXPIRE", hint, "1"),
         ("INCRBY", hint, "1"),
-        ("WATCH", hint),
         ("ZADD", index, "1", _PROBE),
         ("ZREM", index, _PROBE),
         ("ZRANGE", index, "0", "-1"),
+        ("ZRANGEBYSCORE", index, "0", "+inf"),
         ("ZREMRANGEBYSCORE", index, "-inf", "0"),
     )
 
@@ -154,8 +194,8 @@ def _queues(settings: Settings) -> Iterator[Probe]:
         ("HDEL", unacked, _PROBE),
         ("ZADD", index, "1", _PROBE),
         ("ZREM", index, _PROBE),
-        ("ZREVRANGEBYSCORE", index, "0", "0"),
         ("SCRIPT", "LOAD", "return 1"),
+        ("SCRIPT", "EXISTS", "0" * 40),
         ("EVALSHA", "0" * 40, "1", mutex),
     )
     yield from _on("_kombu.*", ("SMEMBERS", binding), ("SADD", binding, _PROBE), ("SREM", binding, _PROBE))
@@ -166,18 +206,14 @@ def _queues(settings: Settings) -> Iterator[Probe]:
 def _channels(settings: Settings) -> Iterator[Probe]:
     """Celery's events and remote control. What is subscribed to has to be permitted to the letter."""
     prefix = f"/{urlsplit(settings.broker_url).path.strip('/') or 0}.{settings.instance}"
-    for channel in (f"{prefix}.events/worker.online", f"{prefix}.control.pidbox"):
-        yield Probe(("PUBLISH", channel, _PROBE), f"{prefix}.*")
-    for channel in (f"{prefix}.events/worker.*", f"{prefix}.control.pidbox"):
+    events, control = f"{prefix}.events/*", f"{prefix}.control.pidbox"
+    for event in ("task.sent", "task.multi", "worker.online"):
+        yield Probe(("PUBLISH", f"{prefix}.events/{event}", _PROBE), events)
+    yield Probe(("PUBLISH", control, _PROBE), control)
+    for channel in (events, f"{prefix}.events/worker.*", control):
         yield Probe(("PSUBSCRIBE", channel), channel)
+    yield Probe(("PUNSUBSCRIBE", control))
 
 
 def _on(pattern: str, *commands: tuple[str, ...]) -> Iterator[Probe]:
     return (Probe(words, pattern) for words in commands)
-
-
-def _rule(probe: Probe, refusal: str) -> str:
-    """The rule that is missing, by the server's own words."""
-    if "a key" in refusal:
-        return f"~{probe.pattern}"
-    return f"&{probe.pattern}" if "a channel" in refusal else f"+{probe.words[0].lower()}"

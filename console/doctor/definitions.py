@@ -13,7 +13,9 @@ from eno.errors import ApiError, Forbidden, NotFound, NotServed
 from kube.cluster import Cluster, Json, Query
 from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_SLICES, Resource
 
-FIX = "kubectl apply -f deploy/crds   # or install a newer Eno"
+INSTALL = "apply -f deploy/crds   # a trial without Eno; otherwise install Eno"
+UPGRADE = "apply --server-side -f CRDS   # those of a newer Eno: docs/install.md; never deploy/crds over Eno's"
+"""To kubectl. The development definitions have less than Eno's own: over them they would drop the rest."""
 
 _DECISION = {
     f"{synthesis}.{field}": kind
@@ -46,20 +48,25 @@ FIELDS: Mapping[Resource, Mapping[str, str]] = {
 """The fields that have to survive a write, and their types; `[]` stands for an array's items."""
 
 
-def check_definition(area: str, cluster: Cluster, resource: Resource, namespace: str) -> Iterator[Check]:
-    """Whether the kind is served, and which fields its schema drops. `namespace`: where it may be listed, if at all."""
+def check_definition(
+    area: str, cluster: Cluster, resource: Resource, namespace: str, kubectl: str = "kubectl"
+) -> Iterator[Check]:
+    """Whether the kind is served, and which fields its schema drops. `namespace`: where it may be listed, if at all.
+
+    `kubectl` is the command that gets there.
+    """
     name = resource.qualified
     try:
         definition = cluster.get(CUSTOM_RESOURCE_DEFINITIONS, None, name)
     except NotFound:
-        yield failed(area, name, "no such CustomResourceDefinition: Eno is not installed", FIX)
+        yield failed(area, name, "no such CustomResourceDefinition: Eno is not installed", f"{kubectl} {INSTALL}")
     except Forbidden:
-        yield _served_at_least(area, cluster, resource, namespace)
+        yield _served_at_least(area, cluster, resource, namespace, kubectl)
     except ApiError as error:
         yield broken(area, name, error)
     else:
         defects = list(defects_of(definition, resource))
-        yield from (failed(area, name, defect, FIX) for defect in defects)
+        yield from (failed(area, name, defect, f"{kubectl} {UPGRADE}") for defect in defects)
         if not defects:
             yield ok(area, name, f"{resource.version} keeps every field{_made_by(definition)}")
 
@@ -109,18 +116,18 @@ def _follow(schema: Mapping[str, Any], parts: list[str]) -> tuple[int, str | Non
     return len(parts), str(node.get("type") or "")
 
 
-def _served_at_least(area: str, cluster: Cluster, resource: Resource, namespace: str) -> Check:
+def _served_at_least(area: str, cluster: Cluster, resource: Resource, namespace: str, kubectl: str) -> Check:
     """For an identity that may not read definitions, as is right for Sexton's own."""
     try:
         cluster.list_page(Query(resource, namespace or None), limit=1)
     except NotServed:
-        return failed(area, resource.qualified, "the kind is not served: Eno is not installed", FIX)
+        return failed(area, resource.qualified, "the kind is not served: Eno is not installed", f"{kubectl} {INSTALL}")
     except ApiError:
         served = ""
     else:
         served = "it is served; "
     found = f"{served}this identity may not read its schema"
-    look = f"kubectl get crd {resource.qualified}"
+    look = f"{kubectl} get crd {resource.qualified}"
     fix = f"{look} -o yaml | grep tombstoneRecovery" if resource == COMPOSITIONS else look
     return warning(area, resource.qualified, found, fix)
 

@@ -26,6 +26,8 @@ def check_environment(environment: Mapping[str, str]) -> Iterator[Check]:
     for name, close in unknown:
         meant = f"did you mean {close}?" if close else "docs/settings.md lists the settings"
         fix = f'export {close}="${name}"; unset {name}' if close else f"unset {name}"
+        # No shell can take another name into its hands.
+        fix = fix if name.isidentifier() else ""
         yield warning(AREA, "variables", f"{name} is not a setting and is ignored; {meant}", fix)
     if not unknown:
         ours = sum(name in _known() for name in environment)

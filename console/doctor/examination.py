@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from console.doctor.access import check_access
@@ -17,6 +18,7 @@ from console.doctor.environment import AREA as OURS
 from console.doctor.environment import check_environment
 from console.doctor.leader import check_leader
 from console.doctor.servers import Patient, check_namespace, check_server
+from console.options import FLAGS
 from console.permissions import Process, Side, needed
 from eno.errors import ApiError, UsageError
 from eno.inventory.secrets import INVENTORY_NAMESPACE
@@ -49,7 +51,7 @@ class Doctor:
         yield from self._server(DOWNSTREAM, path, self._look_downstream)
 
     def _server(
-        self, area: str, kubeconfig: Path | None, look: Callable[[Patient], Iterator[Check]]
+        self, area: str, kubeconfig: Path | None, look: Callable[[Patient, str], Iterator[Check]]
     ) -> Iterator[Check]:
         try:
             connection = load_connection(None if kubeconfig is None else str(kubeconfig))
@@ -64,30 +66,31 @@ class Doctor:
                 yield broken(area, "API server", error, f"{_kubectl(kubeconfig)} version")
                 yield skipped(area, "everything else", "the API server does not answer")
                 return
-            yield from look(cluster)
+            # Not with its kubeconfig, which is that of somebody who may not grant anything.
+            yield from look(cluster, f"kubectl --server={quote(cluster.server)}" if kubeconfig else "kubectl")
 
-    def _look_upstream(self, cluster: Patient) -> Iterator[Check]:
+    def _look_upstream(self, cluster: Patient, kubectl: str) -> Iterator[Check]:
         settings = self.settings
         watched = settings.scope.composition_namespace
         for kind in (COMPOSITIONS, RESOURCE_SLICES):
-            yield from check_definition(UPSTREAM, cluster, kind, watched)
+            yield from check_definition(UPSTREAM, cluster, kind, watched, kubectl)
         namespaces = {watched: "the compositions' namespace"} if watched else {}
         namespaces |= {settings.pod_namespace: "the processes' namespace"} if settings.pod_namespace else {}
         for name, what in namespaces.items():
-            yield check_namespace(UPSTREAM, cluster, name, what)
-        yield check_leader(UPSTREAM, cluster, settings, self.clock())
-        yield from self._access(UPSTREAM, cluster, Side.UPSTREAM)
+            yield check_namespace(UPSTREAM, cluster, name, what, kubectl)
+        yield check_leader(UPSTREAM, cluster, settings, self.clock(), kubectl)
+        yield from self._access(UPSTREAM, cluster, Side.UPSTREAM, kubectl)
 
-    def _look_downstream(self, cluster: Patient) -> Iterator[Check]:
-        yield check_namespace(DOWNSTREAM, cluster, INVENTORY_NAMESPACE, "the inventories' namespace")
-        yield from self._access(DOWNSTREAM, cluster, Side.DOWNSTREAM)
+    def _look_downstream(self, cluster: Patient, kubectl: str) -> Iterator[Check]:
+        yield check_namespace(DOWNSTREAM, cluster, INVENTORY_NAMESPACE, "the inventories' namespace", kubectl)
+        yield from self._access(DOWNSTREAM, cluster, Side.DOWNSTREAM, kubectl)
 
-    def _access(self, area: str, cluster: Patient, side: Side) -> Iterator[Check]:
+    def _access(self, area: str, cluster: Patient, side: Side, kubectl: str) -> Iterator[Check]:
         if not self.in_scope:
             yield skipped(area, "permissions", "no namespace is named to have them in")
             return
         wanted = needed(self.processes, side, recovery=self.settings.enable_tombstone_recovery)
-        yield from check_access(area, cluster, wanted, self.settings)
+        yield from check_access(area, cluster, wanted, self.settings, kubectl)
 
 
 def examine(
@@ -99,7 +102,7 @@ def examine(
     """Every check, in order. Raises nothing: whatever goes wrong is what it is about."""
     checks = [*check_environment(environment)]
     try:
-        settings = Settings.load(**flags)
+        settings = Settings.load(FLAGS, **flags)
     except UsageError as error:
         return Examination([*checks, _unusable(error)])
     scoped = settings.all_namespaces or bool(settings.composition_namespace or settings.pod_namespace)
@@ -136,4 +139,4 @@ def _unusable(error: UsageError) -> Check:
 
 
 def _kubectl(kubeconfig: Path | None) -> str:
-    return f"kubectl --kubeconfig {kubeconfig}" if kubeconfig else "kubectl"
+    return f"kubectl --kubeconfig={quote(str(kubeconfig))}" if kubeconfig else "kubectl"

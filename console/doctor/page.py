@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from console import render
 from console.doctor.checks import Check, Examination, State
 
 _MARKS = {
@@ -21,14 +22,14 @@ _INDENT = 4
 
 
 def show(found: Examination, console: Console) -> None:
-    """Print it, area by area. Lines to copy are never folded, whatever the width."""
+    """Print it, area by area. Lines to copy are never folded, however wide: they are pasted in one piece."""
     width = max((len(each.name) for each in found.checks), default=0)
     for area, checks in groupby(found.checks, key=lambda check: check.area):
-        console.print(Text(area, style="bold"))
+        console.print(render.line(area, "bold"))
         for check in checks:
             console.print(_line(check, min(width, 28)))
             if check.fix:
-                console.print(Text(" " * _INDENT + check.fix, style="cyan"), soft_wrap=True)
+                console.print(render.line(" " * _INDENT + check.fix, "cyan"), soft_wrap=True)
     console.print(_verdict(found))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 
 from console.clusters import USER_AGENT
 from console.doctor.checks import Check, broken, failed, ok, skipped, warning
@@ -52,19 +53,19 @@ def check_server(area: str, cluster: Patient, now: datetime) -> Iterator[Check]:
     yield _clock(area, greeting.date, now)
 
 
-def check_namespace(area: str, cluster: Patient, namespace: str, what: str) -> Check:
-    """Whether a namespace is there and stays. `what` says what it is for."""
+def check_namespace(area: str, cluster: Patient, namespace: str, what: str, kubectl: str = "kubectl") -> Check:
+    """Whether a namespace is there and stays. `what` says what it is for, `kubectl` is the command that gets there."""
     name = f"namespace {namespace}"
     try:
         body = cluster.get(NAMESPACES, None, namespace)
     except NotFound:
-        return failed(area, name, f"{what} does not exist", f"kubectl create namespace {namespace}")
+        return failed(area, name, f"{what} does not exist", f"{kubectl} create namespace {quote(namespace)}")
     except Forbidden:
-        return warning(area, name, f"{what}: this identity may not look", f"kubectl get namespace {namespace}")
+        return warning(area, name, f"{what}: this identity may not look", f"{kubectl} get namespace {quote(namespace)}")
     except ApiError as error:
         return broken(area, name, error)
     if body["metadata"].get("deletionTimestamp"):
-        fix = f"kubectl get namespace {namespace} -o yaml   # what its conditions wait for"
+        fix = f"{kubectl} get namespace {quote(namespace)} -o yaml   # what its conditions wait for"
         return failed(area, name, f"{what} is being deleted", fix)
     return ok(area, name, what)
 

@@ -37,6 +37,12 @@ def test_what_is_asked_is_answered_back_without_what_is_empty(server: Server) ->
     assert (reply.code, reply.json["spec"]) == (201, {"resourceAttributes": SECRETS})
 
 
+def test_one_object_can_be_asked_about(server: Server) -> None:
+    one = {**SECRETS, "verb": "get", "name": "mine"}
+    reply = post(server, body(resourceAttributes=one))
+    assert (reply.code, reply.json["spec"], reply.json["status"]["allowed"]) == (201, {"resourceAttributes": one}, True)
+
+
 def test_a_path_can_be_asked_about(server: Server) -> None:
     spec = {"nonResourceAttributes": {"path": "/version", "verb": "get"}}
     reply = post(server, body(**spec))

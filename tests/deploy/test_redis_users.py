@@ -19,9 +19,11 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
+from console.doctor.commands import probes
 from devcluster.kubeconfig import write_kubeconfig
 from devcluster.server import Server
 from eno.errors import UsageError
+from runtime.backlog import BacklogReader
 from runtime.dispatch import Dispatcher
 from runtime.redis_server import find_program
 from runtime.settings import Settings, variable
@@ -55,6 +57,29 @@ class Broker:
         """What the user was refused, by Redis' own log."""
         with self.connect(ADMIN, ADMIN) as client:
             return [f"{each['reason']} {each['object']}" for each in client.acl_log()]
+
+    def commands(self) -> set[str]:
+        """Whatever was ever carried out, as its statistics name it."""
+        with self.connect(ADMIN, ADMIN) as client:
+            statistics = client.info("commandstats").items()
+            return {name.removeprefix("cmdstat_") for name, each in statistics if each["calls"]}
+
+
+BEGINNING = {"auth", "hello", "client|setname", "client|setinfo"}
+"""What a connection begins with. Redis refuses nobody the first two, and clients do without the last."""
+
+TRANSACTIONS = {"watch", "unwatch", "multi", "exec", "discard"}
+ADMINISTRATION = {"acl|log", "config|get"}
+"""The user is refused these."""
+
+
+def asked_by_the_doctor() -> set[str]:
+    """The commands that `sexton doctor` asks about."""
+    found = set()
+    for probe in probes(Settings.load()):
+        command, *rest = (word.lower() for word in probe.words)
+        found.add(f"{command}|{rest[0]}" if command == "script" else command)
+    return found | TRANSACTIONS
 
 
 def users() -> str:
@@ -137,9 +162,12 @@ def test_sexton_and_flower_are_refused_nothing(broker: Broker, tmp_path: Path) -
                 dispatcher.enqueue(recover_message(shop, scope=settings.scope))
                 until(lambda: "SUCCESS" in seen_by_flower(port, "/api/tasks"), "Flower hears of the task", seconds=60)
                 assert dispatcher.parked() == []
+            with closing(BacklogReader.connect(settings)) as backlog:
+                assert not backlog.read().defects
 
     assert world.tombstones() == ["lost"]
     assert broker.refusals() == []
+    assert broker.commands() - ADMINISTRATION <= asked_by_the_doctor() | BEGINNING
 
 
 def seen_by_flower(port: int, path: str) -> str:

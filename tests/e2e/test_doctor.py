@@ -13,28 +13,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from console.cast import Server, start_servers
+from console.doctor.access import grant
 from console.narrator import Narrator
 from console.performance import perform
-from console.permissions import Process, Side, needed
+from console.permissions import PERMISSIONS, Process, Side, needed
 from console.render import terminal
 from console.stage import Stage
 from console.story import tell
 from devcluster.audit import read_entries
 from devcluster.definitions import development_directory, load
+from kube.cluster import Query
 from kube.config import load_connection
 from kube.http import HttpCluster
-from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, NAMESPACES, SECRETS
+from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, NAMESPACES, SECRETS, Resource
 from runtime.broker import connect
 from runtime.redis_server import RedisServer
 from runtime.settings import Settings
+from tests.deploy.rendering import Kustomize
 from tests.support.apiserver import ApiServer, running_apiserver
 from tests.support.command import Printed, Sexton
 from tests.support.faults import Answer, status
 from tests.support.proxy import Proxy, request
 from tests.support.redis import running_redis
 from tests.support.waiting import until
+
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 
 
 def lease(cluster: HttpCluster, namespace: str) -> None:
@@ -90,7 +96,7 @@ def test_where_all_is_well_it_ends_with_zero(sexton: Sexton) -> None:
         "noeviction",
     ):
         assert expected in found.out
-    folded = [line for line in found.out.splitlines() if not line.startswith("    celery")]
+    folded = [line for line in found.out.splitlines() if not line.startswith(("    celery", "    kubectl"))]
     assert max(map(len, folded)) <= 80
 
 
@@ -154,7 +160,7 @@ def test_what_an_acl_user_may_not_do_is_named_and_mended_by_the_line(
 
 def test_a_missing_namespace_is_named(sexton: Sexton) -> None:
     found = checks(sexton.having(POD_NAMESPACE="nowhere")("doctor", "-o", "json"), "failed")
-    assert found["Upstream: namespace nowhere"]["fix"] == "kubectl create namespace nowhere"
+    assert found["Upstream: namespace nowhere"]["fix"].endswith(" create namespace nowhere")
     assert "there is no Lease nowhere/sexton-watcher" in found["Upstream: leader"]["found"]
 
 
@@ -274,11 +280,68 @@ def test_each_missing_verb_is_named_and_granted_by_its_line(
     for each, need in zip(failures, needs, strict=True):
         where = f"system:serviceaccount:apps:sexton-{process} may not {', '.join(need.verbs)} in "
         assert where in each["found"]
+        # Somebody else may have been given the same.
+        kubectl(real, each["fix"].replace("apps:sexton-", "apps:other-"))
         kubectl(real, each["fix"])
 
     # What is granted takes a moment to be known everywhere.
     until(lambda: account("doctor", "--process", process).code == 0, "all is well")
 
+    assert admin.server == real.url
+
+
+def test_the_shipped_roles_are_all_that_the_processes_need(
+    real: ApiServer, admin: HttpCluster, sexton: Sexton, tmp_path: Path
+) -> None:
+    """Their Lease is narrowed to its name."""
+    rendered = Kustomize(str(real.assets / "kubectl"), tmp_path).overlay("trial")
+    kinds = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+    kubectl(real, "kubectl create namespace eno")
+    (tmp_path / "roles.yaml").write_text(yaml.safe_dump_all(rendered.kind(*kinds)))
+    kubectl(real, f"kubectl apply -f {tmp_path / 'roles.yaml'}")
+    lease(admin, "eno")
+    for process in Process:
+        path = real.kubeconfig_for(real.service_account_token("eno", f"sexton-{process}"), tmp_path / process)
+        doctor = sexton.having(SEXTON_KUBECONFIG=str(path), POD_NAMESPACE="eno")
+
+        def well(doctor: Sexton = doctor, process: Process = process) -> bool:
+            return doctor("doctor", "--process", process).code == 0
+
+        until(well, f"all is well for the {process}")
+
+
+# User names as single sign-on and certificates make them.
+PEOPLE = ["oidc:auth0|5f7c9d", "CN=Alice Smith,O=x", "x;id"]
+
+
+def test_whatever_an_identity_is_called_it_is_the_one_that_is_granted_to(real: ApiServer, admin: HttpCluster) -> None:
+    need = next(each for each in PERMISSIONS if each.only)
+    may = {who: f"kubectl auth can-i get leases/only-this -n apps --as={shlex.quote(who)} || true" for who in PEOPLE}
+    lines = [
+        grant(need, need.verbs, "apps", who, only="only-this", kubectl=f"kubectl --server={real.url}") for who in PEOPLE
+    ]
+    for line in [*lines, *lines]:
+        kubectl(real, line)
+
+    for who in PEOPLE:
+        until(lambda who=who: kubectl(real, may[who]).strip() == "yes", f"{who} is granted it")
+    assert kubectl(real, may["x;id"].replace("only-this", "another")).strip() == "no"
+    assert kubectl(real, may["x;id"].replace("'x;id'", "x")).strip() == "no"
+    bindings = admin.list_page(Query(ROLE_BINDINGS, "apps"), limit=50).items
+    subjects = [each["subjects"] for each in bindings if "only-this" in each["metadata"]["name"]]
+    assert sorted(subject["name"] for (subject,) in subjects) == sorted(PEOPLE)
+
+
+def test_lines_for_another_cluster_than_the_current_one_go_there(
+    real: ApiServer, admin: HttpCluster, sexton: Sexton, tmp_path: Path
+) -> None:
+    account = as_account(real, sexton, "remote", tmp_path)
+    downstream = sexton.having(SEXTON_DOWNSTREAM_KUBECONFIG=account.environment["SEXTON_KUBECONFIG"])
+    failures = checks(downstream("doctor", "-o", "json"), "failed")
+    assert failures
+    for name, each in failures.items():
+        assert name.startswith("Downstream: ")
+        assert each["fix"].startswith(f"kubectl --server={real.url} create ")
     assert admin.server == real.url
 
 
@@ -311,7 +374,7 @@ def test_a_definition_that_drops_a_decision_is_named_field_by_field_and_mended_b
         "status.currentSynthesis.tombstoneRecoveryStatus.synthesisUUID is dropped by its schema",
     ]
     # apply merges with what was applied before, of which there is nothing here.
-    kubectl(real, found[0]["fix"].partition("#")[0].replace("kubectl apply", "kubectl replace"))
+    kubectl(real, found[0]["fix"].partition("#")[0].replace(" apply ", " replace "))
     assert as_admin("doctor").code == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
@@ -11,12 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
+from redis.exceptions import NoPermissionError
 
 from console import render
 from console.doctor import page
 from console.doctor.access import grant
 from console.doctor.checks import Check, Examination, State, broken, failed, ok
-from console.doctor.commands import asked, probes
+from console.doctor.commands import Probe, asked, missing_rule, probes
 from console.doctor.definitions import FIELDS, defects_of, missing_fields
 from console.doctor.environment import check_environment, unknown_variables
 from console.doctor.examination import examine
@@ -215,24 +217,74 @@ def permission(process: Process, plural: str) -> Any:
     return next(each for each in PERMISSIONS if each.process is process and each.plural == plural)
 
 
+APPLY = "--dry-run=client -o yaml | kubectl apply -f -"
+
+
 def test_a_missing_verb_is_granted_by_one_line_to_the_account_that_lacks_it() -> None:
     line = grant(
         permission(Process.WORKER, "compositions/status"), ["patch"], "apps", "system:serviceaccount:ops:sexton"
     )
-    name = "sexton-worker-patch-compositions-status"
+    role = "sexton-worker-patch-compositions-status"
     assert line == (
-        f"kubectl create role {name} -n apps --verb=patch --resource=compositions.eno.azure.io/status && "
-        f"kubectl create rolebinding {name} -n apps --role={name} --serviceaccount=ops:sexton"
+        f"kubectl create role {role} -n apps --verb=patch --resource=compositions.eno.azure.io/status {APPLY} && "
+        f"kubectl create rolebinding {role}-system:serviceaccount:ops:sexton -n apps --role={role} "
+        f"--serviceaccount=ops:sexton {APPLY}"
     )
 
 
 def test_in_all_namespaces_it_takes_a_cluster_role() -> None:
     line = grant(permission(Process.WATCHER, "compositions"), ["list", "watch"], "", "jane")
-    name = "sexton-watcher-list-watch-compositions"
+    role = "sexton-watcher-list-watch-compositions"
     assert line == (
-        f"kubectl create clusterrole {name} --verb=list,watch --resource=compositions.eno.azure.io && "
-        f"kubectl create clusterrolebinding {name} --clusterrole={name} --user=jane"
+        f"kubectl create clusterrole {role} --verb=list,watch --resource=compositions.eno.azure.io {APPLY} && "
+        f"kubectl create clusterrolebinding {role}-jane --clusterrole={role} --user=jane {APPLY}"
     )
+
+
+def test_what_is_needed_on_one_object_is_granted_on_that_one() -> None:
+    line = grant(permission(Process.WATCHER, "leases"), ["get"], "apps", "jane", only="blue-watcher")
+    assert "--resource=leases.coordination.k8s.io --resource-name=blue-watcher " in line
+    assert "create role sexton-watcher-get-leases-blue-watcher " in line
+
+
+IDENTITIES = [
+    "jane",
+    "",
+    "oidc:auth0|5f7c9d",
+    "oidc:auth0-5f7c9d",
+    "CN=Alice Smith",
+    "x;id",
+    "it's $HOME",
+    "https://sso.example/#alice",
+    "system:serviceaccount:a-b:c",
+    "system:serviceaccount:a:b-c",
+    "a-b:c",
+    "x" * 300,
+    "x" * 301,
+]
+
+
+def words_of(who: str) -> list[str]:
+    return shlex.split(grant(permission(Process.WATCHER, "compositions"), ["list"], "apps", who))
+
+
+@pytest.mark.parametrize("who", IDENTITIES)
+def test_an_identity_stays_one_word(who: str) -> None:
+    words = words_of(who)
+    assert len(words) == len(words_of("jane"))
+    account = f"--serviceaccount={who.removeprefix('system:serviceaccount:')}"
+    assert (account if who.startswith("system:serviceaccount:") else f"--user={who or 'USER'}") in words
+
+
+def test_no_two_identities_share_a_binding_which_one_would_take_from_the_other() -> None:
+    names = [words[words.index("rolebinding") + 1] for words in map(words_of, IDENTITIES)]
+    assert len({*names}) == len(names)
+    assert not [name for name in names if set(name) & set("/%") or len(name) > 200]
+
+
+def test_lines_go_to_the_server_that_was_asked() -> None:
+    line = grant(permission(Process.WATCHER, "leases"), ["get"], "apps", "jane", kubectl="kubectl --server=https://x")
+    assert line.count("kubectl") == line.count("kubectl --server=https://x ") == 4
 
 
 # Redis
@@ -252,7 +304,7 @@ class Scripted:
     """A connection whose answers are given; anything else is `QUEUED`."""
 
     def __init__(self, **answers: str) -> None:
-        self.answers = answers
+        self.answers = {"MULTI": "OK", "EXEC": "[]", "DISCARD": "OK", **answers}
         self.sent: list[str] = []
 
     def send_command(self, *args: str, check_health: bool) -> None:
@@ -260,20 +312,36 @@ class Scripted:
         self.sent.append(args[0])
 
     def read_response(self) -> object:
-        return self.answers.get(self.sent[-1], "QUEUED")
+        answer = self.answers.get(self.sent[-1], "QUEUED")
+        if answer.startswith("User"):
+            raise NoPermissionError(answer)
+        return answer
+
+
+EMPTY = ["WATCH", "UNWATCH", "MULTI", "EXEC", "MULTI", "DISCARD", "MULTI"]
+"""What comes before anything is queued."""
 
 
 def test_where_everything_is_queued_nothing_is_refused() -> None:
-    connection = Scripted(MULTI="OK")
+    connection = Scripted()
     assert list(asked(connection, Settings.load())) == []
-    assert len(connection.sent) == 1 + len(list(probes(Settings.load())))
+    assert connection.sent == [*EMPTY, *(probe.words[0] for probe in probes(Settings.load()))]
+
+
+def test_without_transactions_only_what_changes_nothing_is_asked() -> None:
+    refused = "User x has no permissions to run the '{}' command"
+    connection = Scripted(MULTI=refused.format("multi"), INFO=refused.format("info"))
+    assert [each.rule for each in asked(connection, Settings.load())] == ["+multi", "+info"]
+    assert connection.sent == ["WATCH", "UNWATCH", "MULTI", "PING", "INFO", "TIME"]
 
 
 @pytest.mark.parametrize(
     ("answers", "sent"),
     [
-        pytest.param({"MULTI": "what?"}, ["MULTI"], id="no transaction"),
-        pytest.param({"MULTI": "OK", "PING": "PONG"}, ["MULTI", "PING"], id="a transaction in name only"),
+        pytest.param({"MULTI": "what?"}, EMPTY[:3], id="no transaction"),
+        pytest.param({"EXEC": "what?"}, EMPTY[:4], id="no end of one"),
+        pytest.param({"DISCARD": "what?"}, EMPTY[:6], id="no other end"),
+        pytest.param({"PING": "PONG"}, [*EMPTY, "PING"], id="a transaction in name only"),
     ],
 )
 def test_what_would_be_carried_out_is_not_asked(answers: dict[str, str], sent: list[str]) -> None:
@@ -281,6 +349,25 @@ def test_what_would_be_carried_out_is_not_asked(answers: dict[str, str], sent: l
     with pytest.raises(BrokerUnavailable, match="it takes no transactions"):
         list(asked(connection, Settings.load()))
     assert connection.sent == sent
+
+
+@pytest.mark.parametrize(
+    ("refusal", "rule"),
+    [
+        pytest.param("User x has no permissions to run the 'script|load' command", "+script|load", id="a command"),
+        pytest.param(
+            "this user has no permissions to run the 'client' command or its subcommand", "+client", id="by Redis 6.2"
+        ),
+        pytest.param("No permissions to access a key", "~mine:*", id="a key"),
+        pytest.param(
+            "this user has no permissions to access one of the keys used as arguments", "~mine:*", id="a key by 6.2"
+        ),
+        pytest.param("No permissions to access a channel", "&mine:*", id="a channel"),
+        pytest.param("something else", "+get", id="no telling"),
+    ],
+)
+def test_the_missing_rule_is_told_by_the_servers_words(refusal: str, rule: str) -> None:
+    assert missing_rule(f"NoPermissionError: {refusal}", Probe(("GET", "x"), "mine:*")) == rule
 
 
 # All of it

@@ -143,10 +143,16 @@ def test_without_recovery_nothing_is_needed_downstream() -> None:
     assert all(each.recovery for each in PERMISSIONS if each.place in (Place.RECOVERED, Place.INVENTORIES))
 
 
-def test_a_rule_is_written_as_in_a_role() -> None:
+def test_a_subresource_is_written_as_kubectl_has_it() -> None:
     status = next(each for each in PERMISSIONS if each.subresource)
-    assert status.rule == {"apiGroups": ["eno.azure.io"], "resources": ["compositions/status"], "verbs": ["patch"]}
-    assert status.qualified == "compositions.eno.azure.io/status"
+    assert (status.plural, status.qualified) == ("compositions/status", "compositions.eno.azure.io/status")
+
+
+def test_the_lease_of_the_instance_is_needed_and_no_other() -> None:
+    blue = Settings.load(instance="blue", pod_namespace=NAMESPACE)
+    names = {(verb, each.name(blue)) for each in PERMISSIONS if each.plural == "leases" for verb in each.verbs}
+    assert names == {("create", ""), ("get", "blue-watcher"), ("update", "blue-watcher")}
+    assert {each.name(blue) for each in PERMISSIONS if each.plural != "leases"} == {""}
 
 
 def test_all_namespaces_is_where_the_watch_scope_is_and_recovery_stays_in_its_own() -> None:
