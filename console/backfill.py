@@ -8,7 +8,7 @@ emptied, on another machine.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -28,11 +28,11 @@ HELD_BACK = ("not before", "parked")
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is due, out of `looked_at` compositions, lineages and slices without an owner."""
+    """What is due, out of what was looked at: how many, by noun."""
 
     task: TaskName
     due: Sequence[Due]
-    looked_at: int
+    looked_at: Mapping[str, int]
     findings: Sequence[str]
 
 
@@ -71,7 +71,7 @@ def workload(context: Context, task: TaskName, scope: Scope) -> Workload:
     """What calls for the task now. Raises ApiError when a list is not complete."""
     found = look(context, task, scope)
     due = tuple(found.due())
-    return Workload(task, due, len(found.keys), tuple(found.findings))
+    return Workload(task, due, found.looked_at, tuple(found.findings))
 
 
 def send(
@@ -93,7 +93,7 @@ def summary(work: Workload, tally: Tally, *, scope: str, dry_run: bool) -> Json:
     document: Json = {
         "task": work.task.short,
         "scope": scope,
-        "looked_at": work.looked_at,
+        "looked_at": sum(work.looked_at.values()),
         "due": len(work.due),
         "dry_run": dry_run,
         **{each.replace(" ", "_"): tally.answers[each] for each in ("enqueued", "pending", "running", *HELD_BACK)},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -26,10 +28,18 @@ def connect(connection: Connection, settings: Settings) -> HttpCluster:
     return HttpCluster(connection, user_agent=USER_AGENT, limits=limits)
 
 
-def waiting(settings: Settings) -> HttpCluster:
-    """The upstream API server for a command that follows it: a silent one is noticed soon. Raises UsageError."""
+def waiting(settings: Settings) -> Callable[[float], AbstractContextManager[HttpCluster]]:
+    """Connects to the upstream API server for a command that follows it: a silent one is noticed soon.
+
+    What is returned takes the seconds that are left, beyond which no answer is waited for. Raises UsageError.
+    """
     connection, _ = load_connections(settings)
-    return HttpCluster(connection, user_agent=USER_AGENT, timeouts=Timeouts(connect=5.0, read=10.0, watch_grace=2.0))
+
+    def connect(patience: float) -> AbstractContextManager[HttpCluster]:
+        timeouts = Timeouts(connect=min(5.0, patience), read=min(10.0, patience), watch_grace=1.0)
+        return closing(HttpCluster(connection, user_agent=USER_AGENT, timeouts=timeouts))
+
+    return connect
 
 
 def context(settings: Settings) -> Context:

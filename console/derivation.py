@@ -7,6 +7,7 @@ carries no scope of its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -58,6 +59,7 @@ class Derivation:
 
     def __init__(self, task: TaskName, scope: Scope, now: datetime) -> None:
         self.findings: list[str] = []
+        self._task = task
         self._rule = _RULES[task]
         self._scope = scope
         self._now = now
@@ -74,6 +76,23 @@ class Derivation:
     def keys(self) -> list[Key]:
         """Everything that a watcher would look at, in order."""
         return sorted(self._looks)
+
+    @property
+    def looked_at(self) -> Counter[str]:
+        """How much the task could be about in this scope, by noun: nothing of other namespaces."""
+        found = Counter({"lineage" if self._task is TaskName.RETIRE else "composition": 0})
+        found.update(noun for key in self.keys if (noun := self._noun(key)))
+        return found
+
+    def _noun(self, key: Key) -> str:
+        """What a key is to the task; empty when it is nothing, or counts by another key already."""
+        if (key.kind is Kind.LINEAGE) is not (self._task is TaskName.RETIRE):
+            return ""
+        if key.kind is not Kind.LINEAGE:
+            return "composition" if key.kind is Kind.COMPOSITION else "unowned slice"
+        found = self.subject(key).lineage
+        stored = found.inventories if found and not key.name else ()
+        return "lineage" if any(each.holding.namespace == self._scope.recovery_namespace for each in stored) else ""
 
     def subject(self, key: Key) -> Subject:
         """What the rule sees of a key."""

@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import assert_never
 
 from console.derivation import RECOVERY_TASKS, Derivation, by_hand, look
-from console.plan import Target
-from eno.decision import nothing_to_decide, nothing_to_record
+from console.plan import Target, settled
+from eno.decision import nothing_to_record
 from eno.errors import Retryable, SextonError, Terminal, UsageError
 from eno.inventory.secrets import lineage
 from eno.objects import Composition
@@ -237,7 +237,7 @@ def _refusal(wish: Wish, composition: Composition | None, derived: Sequence[Deri
 def _why(wish: Wish, composition: Composition | None) -> str:
     match wish.task:
         case TaskName.RECOVER if composition is not None:
-            return nothing_to_decide(composition) or "no decision is due"
+            return settled(composition) or "no decision is due"
         case TaskName.RECORD if composition is not None:
             return nothing_to_record(composition) or "recorded already"
         case TaskName.GATE:

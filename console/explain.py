@@ -5,28 +5,31 @@ The worker's own rules, asked on live reads and never acted on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.status import decision, hint
+from console.leading import leaderless
+from console.status import decision, hint, keys_of, standing
+from console.waiting import opt_in
 from eno.errors import BrokerUnavailable, NotFound, Terminal
 from eno.objects import Composition, ResourceSlice, Synthesis
 from eno.readiness import Hole, obstacles, resynthesis
 from eno.retention import Case, Fate, Keep, slice_fate
 from eno.scope import Scope
 from eno.times import format_time
+from eno.wording import counted
 from kube.cluster import Cluster, Json, Query, list_all
 from kube.resources import RESOURCE_SLICES
 from runtime.dispatch import Dispatcher, KeyState, ParkedKey
-from runtime.messages import CleanupMessage, GateMessage, RecordMessage, RecoverMessage, TaskName
+from runtime.messages import TaskName
 from runtime.settings import Settings
 from workers.context import Context
 from workers.freshness import read
 from workers.reading import read_states
 
-_MESSAGES = (RecoverMessage, GateMessage, RecordMessage, CleanupMessage)
+SYNTHESIZE = "Eno has to synthesize again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,15 @@ class SliceView:
     name: str
     referenced_by: tuple[str, ...]
     fate: Fate | None
+
+    @property
+    def why(self) -> str:
+        """The reason of its fate; of a missing one, what has to happen."""
+        if self.fate is not None:
+            return self.fate.reason
+        if "current" in self.referenced_by:
+            return SYNTHESIZE
+        return "not written yet" if "in flight" in self.referenced_by else "nothing reads it any more"
 
     @property
     def verb(self) -> str:
@@ -49,7 +61,7 @@ class SliceView:
             "name": self.name,
             "referenced_by": list(self.referenced_by),
             "fate": self.verb,
-            "reason": self.fate.reason if self.fate else None,
+            "reason": self.why,
             "until": format_time(until) if until else None,
         }
 
@@ -64,11 +76,16 @@ class TaskView:
 
     @property
     def text(self) -> str:
-        """One word, and why where it is parked; empty when there is nothing to tell."""
+        """How it stands, since how many failures, and when it is next; empty when there is nothing to tell."""
         if self.parked is not None:
             return f"parked: {self.parked.message}"
-        words = {"running": self.state.running, "pending": self.state.pending, "waiting": self.state.not_before}
-        return next((word for word, holds in words.items() if holds), "")
+        parts = [word for word in (standing(self.state),) if word and word != "failing"]
+        if self.state.failures:
+            parts.append(f"failed {counted(self.state.failures, 'time')}")
+        if self.state.not_before:
+            parts.append(f"next at {format_time(self.state.not_before)}")
+        # Redis keeps no reason of what may still succeed.
+        return ", ".join(parts) + ("; the workers' log says why" if self.state.failures else "")
 
     def to_json(self) -> Json:
         """For machines."""
@@ -85,7 +102,10 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `sexton explain` shows. `composition` is None when only its slices are left."""
+    """What `sexton explain` shows. `composition` is None when only its slices are left.
+
+    `leaderless` says where no watcher leads.
+    """
 
     title: str
     composition: Composition | None
@@ -94,6 +114,7 @@ class Explanation:
     slices: tuple[SliceView, ...] = ()
     tasks: tuple[TaskView, ...] = ()
     unavailable: BrokerUnavailable | None = None
+    leaderless: str = ""
 
     @property
     def current(self) -> Synthesis | None:
@@ -111,6 +132,7 @@ class Explanation:
             "composition": f"{self.title}{' (deleting)' if self.composition.deleting else ''}",
             "synthesis": (current.uuid if current else "") or "none",
             "decision": decision(self.composition) + (f": {message}" if message else ""),
+            **({} if self.composition.opted_in else {"opted in": f"no; {opt_in(self.composition)}"}),
             **({"hint": hint(self.composition)} if hint(self.composition) else {}),
             "reconciled": _instant(current.reconciled if current else None),
             "ready": _instant(current.ready if current else None),
@@ -124,6 +146,7 @@ class Explanation:
             "exists": self.composition is not None,
             "uid": self.composition.uid if self.composition else None,
             "synthesis": (current.uuid or None) if current else None,
+            "opted_in": self.composition.opted_in if self.composition else None,
             "decision": decision(self.composition) if self.composition else None,
             "message": (current.recovery.message or None) if current and current.recovery else None,
             "hint": (hint(self.composition) or None) if self.composition else None,
@@ -133,6 +156,7 @@ class Explanation:
             "resynthesis": self.resynthesis or None,
             "slices": [each.to_json() for each in self.slices],
             "tasks": [each.to_json() for each in self.tasks],
+            "leaderless": self.leaderless or None,
             "queues": {"reachable": self.unavailable is None},
         }
 
@@ -156,11 +180,12 @@ def explain(context: Context, dispatcher: Dispatcher, namespace: str, name: str)
     return Explanation(
         title,
         composition,
-        tuple(obstacles(composition, states)),
+        tuple(_obstacles(composition, states)),
         _resynthesis(composition, states, now),
         slices,
         tasks,
         unavailable,
+        leaderless(context.upstream, context.settings, now),
     )
 
 
@@ -215,6 +240,21 @@ def _fate(context: Context, namespace: str, name: str, composition: Composition 
     )
 
 
+def _obstacles(composition: Composition, states: Sequence[ResourceSlice | Hole]) -> Iterator[str]:
+    """What is in the way, of Eno's making too."""
+    current = composition.current
+    unsynthesized = current is None or current.synthesized is None
+    if unsynthesized and not composition.opted_in and not composition.deleting:
+        yield "Eno has not synthesized it yet"
+    named = zip(dict.fromkeys(current.slice_names if current else ()), states, strict=False)
+    missing = (name for name, state in named if state is Hole.MISSING)
+    for each in obstacles(composition, states):
+        if each == Hole.MISSING:
+            yield f"slice {next(missing)} is missing: {SYNTHESIZE}"
+        else:
+            yield f"{each}: {SYNTHESIZE}" if each == Hole.NAMELESS else each
+
+
 def _resynthesis(composition: Composition, states: list[ResourceSlice | Hole], now: datetime) -> str:
     """Why a worker whose operator is enabled would ask for a resynthesis, empty when it would not."""
     wanted = resynthesis(composition, states, now, recovers=True)
@@ -226,23 +266,12 @@ def _resynthesis(composition: Composition, states: list[ResourceSlice | Hole], n
 def _tasks(dispatcher: Dispatcher, composition: Composition) -> tuple[tuple[TaskView, ...], BrokerUnavailable | None]:
     try:
         parked = {each.key: each for each in dispatcher.parked()}
-        keys = _keys(composition).items()
-        views = (TaskView(task, dispatcher.describe(key), parked.get(key)) for task, key in keys)
+        keys = keys_of(composition)
+        states = dispatcher.describe_all(list(keys.values()))
+        views = (TaskView(task, state, parked.get(keys[task])) for task, state in zip(keys, states, strict=True))
         return tuple(views), None
     except BrokerUnavailable as error:
         return (), error
-
-
-def _keys(composition: Composition) -> dict[TaskName, str]:
-    fields: Json = {
-        "namespace": composition.namespace,
-        "name": composition.name,
-        "uid": composition.uid,
-        "synthesis_uuid": composition.current.uuid if composition.current else "",
-        "slices": (),
-    }
-    # Not validated: an odd UUID must not keep everything else from being shown.
-    return {each.task: each.model_construct(**fields).key for each in _MESSAGES}
 
 
 def _instant(instant: datetime | None) -> str:

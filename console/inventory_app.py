@@ -28,6 +28,8 @@ app = typer.Typer(
 SHORT_UUID = 8
 """Characters of a synthesis UUID in the table: enough to tell snapshots apart. JSON has all of it."""
 
+RUNBOOK = "see docs/operations.md#sextoninventoryinvalid"
+
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace of the compositions.", show_default="all")
 ]
@@ -79,11 +81,13 @@ def verify_inventory(
     if output is Output.JSON:
         render.print_json({"compositions": [each.to_json() for each in found]})
     else:
-        _print((part for each in found for part in _explained(each)) if found else ["No compositions in scope."])
+        blocks = [_explained(each) for each in found]
+        _print([part for block in blocks for part in ("", *block)][1:] or ["No compositions in scope."])
     bad = [each for each in found if not each.ok]
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-        raise InvalidInventory(f"{bad[0].problem}{more}", where=f"inventory of {bad[0].composition.title}")
+        where = f"inventory of {bad[0].composition.title}"
+        raise InvalidInventory(f"{bad[0].problem}{more}", where=where, hint=RUNBOOK)
 
 
 def _verified(text: str, connected: Context) -> Verification:
@@ -127,11 +131,11 @@ def _row(each: Stored, now: datetime) -> Sequence[str]:
 
 def _shown(each: Stored) -> list[Table | str]:
     entries = each.entries()
-    facts = [
+    facts: list[tuple[str, render.Cell]] = [
         ("composition", each.title),
         ("synthesis", each.chunks[0].source.synthesis_uuid),
         ("state", each.state),
-        ("secrets", "\n".join(chunk.name for chunk in each.chunks)),
+        ("secrets", render.lines(chunk.name for chunk in each.chunks)),
         ("resources", str(len(entries))),
     ]
     rows = ((entry.id.kind, entry.id.namespace, entry.id.name, entry.api_version) for entry in entries)
@@ -142,12 +146,12 @@ def _shown(each: Stored) -> list[Table | str]:
 
 
 def _explained(each: Verification) -> list[Table | str]:
-    facts = [
+    facts: list[tuple[str, render.Cell]] = [
         ("composition", each.composition.title),
         ("verdict", each.verdict),
         ("would choose", each.choice),
         *([("resources", str(each.entries))] if each.chosen else []),
-        *([("missing", "\n".join(str(identity) for identity in each.missing[:20]))] if each.missing else []),
-        *([("besides", "\n".join(each.findings))] if each.findings else []),
+        *([("missing", render.lines(map(str, each.missing[:20])))] if each.missing else []),
+        *([("besides", render.lines(each.findings))] if each.findings else []),
     ]
     return [render.facts(facts)]

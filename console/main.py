@@ -5,14 +5,15 @@ Every error is one line on stderr and an exit code; a traceback is a bug in Sext
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Collection, Sequence
+from copy import copy
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from console import clusters, inventory_app, operating, render
 from console.demo import DEFAULT_TIMEOUT, run_demo
@@ -34,7 +35,9 @@ from console.plan import parse_target, preview
 from console.render import Output
 from console.status import collect
 from console.story import tell
+from console.streams import ReaderGone, guarded_streams
 from eno.errors import SextonError, UsageError
+from runtime.constraints import complaint, number
 
 INTERRUPTED = 130
 EXIT_CODES = {
@@ -47,11 +50,13 @@ EXIT_CODES = {
     124: "not in time",
     INTERRUPTED: "interrupted",
 }
-
+UNCONNECTED = frozenset({"demo", "version"})
+"""The commands that talk to no cluster and no Redis of a person's choice."""
 
 app = typer.Typer(
     name="sexton",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
 )
 
@@ -157,8 +162,8 @@ def status(
 ) -> None:
     """Show the compositions in scope with their decisions, and what waits in Redis."""
     configuration = scoped_settings(context, namespace, all_namespaces, selector)
-    report = collect(clusters.context(configuration).upstream, configuration)
     now = clusters.utc_now()
+    report = collect(clusters.context(configuration).upstream, configuration, now)
     if output is Output.JSON:
         render.print_json(report.to_json(now))
     else:
@@ -184,10 +189,25 @@ operating.register(app)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
+    with guarded_streams():
+        try:
+            code = _run(sys.argv[1:] if arguments is None else arguments)
+            # Now, as it can still be told whether that succeeds.
+            sys.stdout.flush()
+        except ReaderGone:
+            return SextonError.exit_code
+        except SextonError as error:
+            return _fail(error)
+        return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Raises ReaderGone when nobody reads on."""
     command = typer.main.get_command(app)
-    valued = {name for each in command.params if not getattr(each, "is_flag", False) for name in each.opts}
+    everywhere = [each for each in command.params if not getattr(each, "is_flag", False)]
+    _tell_everywhere(command, everywhere)
     try:
-        words = global_options_first(sys.argv[1:] if arguments is None else arguments, valued)
+        words = global_options_first(arguments, {name for each in everywhere for name in each.opts})
         result = command.main(args=words, prog_name="sexton", standalone_mode=False)
     except typer.TyperException as error:
         return _misused(error)
@@ -195,14 +215,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error)
     except (KeyboardInterrupt, typer.Abort):
         result = INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not try to flush the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     # Typer makes a result of most interruptions.
     if result == INTERRUPTED:
         sys.stderr.write("sexton: interrupted\n")
     return result if isinstance(result, int) else 0
+
+
+def _tell_everywhere(command: Any, options: Sequence[Any]) -> None:
+    """Let the help and the completion of each command know the options that work everywhere.
+
+    They are told only: `global_options_first` takes their values away before the command is parsed.
+    """
+    for each in getattr(command, "commands", {}).values():
+        if not hasattr(each, "commands") and each.name not in UNCONNECTED:
+            for option in options:
+                told = copy(option)
+                told.expose_value, told.rich_help_panel = False, "Options of every command"
+                each.params.append(told)
+        _tell_everywhere(each, options)
 
 
 def global_options_first(words: Sequence[str], options: Collection[str]) -> list[str]:
@@ -228,12 +258,23 @@ def global_options_first(words: Sequence[str], options: Collection[str]) -> list
 
 
 def _misused(error: typer.TyperException) -> int:
-    message = error.format_message().removesuffix(".").replace("Value error, ", "")
+    message = _wrong_number(error) or error.format_message().removesuffix(".").replace("Value error, ", "")
     if not message:
         # A group without a command: its help is on stdout by now.
         return UsageError.exit_code
     context: typer.Context | None = getattr(error, "ctx", None)
     return _fail(UsageError(message, hint=f"see {context.command_path if context else 'sexton'} --help"))
+
+
+def _wrong_number(error: typer.TyperException) -> str:
+    """The complaint about a number, of which the message tells neither the value nor what it has to be."""
+    cause, option = error.__cause__, getattr(error, "param", None)
+    if not isinstance(cause, ValidationError) or option is None:
+        return ""
+    detail = cause.errors()[0]
+    if detail["type"] == "value_error":
+        return ""
+    return complaint(option.opts[0], detail["input"], number(whole=False, ge=option.min, le=option.max))
 
 
 def _fail(error: SextonError) -> int:

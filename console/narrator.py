@@ -9,6 +9,8 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
+from console import render
+
 _INDENT = 8
 
 
@@ -38,4 +40,4 @@ class Narrator:
 
     def waiting(self, line: str) -> AbstractContextManager[object]:
         """Something is happening."""
-        return self._console.status(line)
+        return self._console.status(render.line(line))

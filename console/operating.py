@@ -20,6 +20,7 @@ from console.doctor import page
 from console.doctor.examination import examine
 from console.enqueue import Wish, enqueue, messages, require_task
 from console.interrupts import Interrupts
+from console.leading import leaderless
 from console.options import AllNamespaces, Namespace, OutputOption, Selector, Target, scoped_settings, settings
 from console.permissions import Process
 from console.plan import parse_target
@@ -32,10 +33,14 @@ from kube.limits import TokenBucket
 from runtime.dispatch import Dispatcher
 from runtime.messages import TaskName
 
-TaskShort = StrEnum("TaskShort", {task.name: task.short for task in TaskName})  # type: ignore[misc]
+TaskShort = StrEnum("Task", {task.name: task.short for task in TaskName})  # type: ignore[misc]
 """The tasks, as they are named on the command line."""
 
-TaskArgument = Annotated[TaskShort, typer.Argument(metavar="TASK", help="What is to be done.")]
+TaskArgument = Annotated[
+    TaskShort,
+    # Its column would break them in the middle.
+    typer.Argument(metavar="TASK", show_choices=False, help=f"{', '.join(task.short for task in TaskName)}."),
+]
 
 
 def wait(
@@ -52,11 +57,23 @@ def wait(
     Ends at once when that can never come. Exit code 124: not in time.
     """
     target = parse_target(composition)
-    with (
-        closing(clusters.waiting(settings(context))) as cluster,
-        _status_line(quiet=output is Output.JSON) as tell,
-    ):
-        found = Wait(cluster, target.namespace, target.name, goal, timeout=timeout, tell=tell).run()
+    configuration = settings(context)
+    connect = clusters.waiting(configuration)
+
+    def suspect() -> str:
+        with connect(1.0) as cluster:
+            return leaderless(cluster, configuration, clusters.utc_now())
+
+    with _status_line(quiet=output is Output.JSON) as tell:
+        found = Wait(
+            connect,
+            target.namespace,
+            target.name,
+            goal,
+            timeout=timeout,
+            tell=tell,
+            suspect=suspect,
+        ).run()
     if output is Output.JSON:
         render.print_json(found.to_json())
     elif found.error is None:
@@ -120,12 +137,12 @@ def backfill(
     scope = by_hand(configuration, name)
     title = scope_title(scope)
     quiet = output is Output.JSON
-    with render.terminal(sys.stderr).status(f"reading {title}"):
+    with render.terminal(sys.stderr).status(render.line(f"reading {title}")):
         work = filling.workload(clusters.context(configuration), name, scope)
     tally, away = filling.Tally(), None
     try:
         if not dry_run:
-            with closing(Dispatcher.connect(configuration)) as dispatcher, _progress(work, quiet=quiet) as advance:
+            with closing(Dispatcher.connect(configuration)) as dispatcher, progress(work, quiet=quiet) as advance:
                 _send(dispatcher, work, tally, rate, advance)
     except BrokerUnavailable as error:
         away = error
@@ -192,7 +209,7 @@ def _status_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda text: console.print(f"waiting: {text}")
     else:
         with console.status("waiting") as status:
-            yield lambda text: status.update(f"waiting: {text}")
+            yield lambda text: status.update(render.line(f"waiting: {text}"))
 
 
 class _Rate(ProgressColumn):
@@ -204,13 +221,13 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def _progress(work: filling.Workload, *, quiet: bool) -> Iterator[Callable[[], None]]:
+def progress(work: filling.Workload, *, quiet: bool) -> Iterator[Callable[[], None]]:
     """A bar with rate and remaining time, on stderr where that is a terminal."""
     console = render.terminal(sys.stderr)
-    if quiet or not console.is_terminal:
+    if quiet or not work.due or not console.is_terminal:
         yield lambda: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task(work.task.short, total=len(work.due))
-        yield lambda: progress.advance(bar)
+    with Progress(*columns, console=console, transient=True) as shown:
+        bar = shown.add_task(work.task.short, total=len(work.due))
+        yield lambda: shown.advance(bar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,12 +32,23 @@ Selector = Annotated[
     str | None, typer.Option("--selector", "-l", help="Only compositions with these labels.", show_default=False)
 ]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, JSON for machines.")]
+FLAGS: Mapping[str, str] = {
+    "kubeconfig": "--kubeconfig",
+    "downstream_kubeconfig": "--downstream-kubeconfig",
+    "broker_url": "--broker-url",
+    "instance": "--instance",
+    "composition_namespace": "--namespace",
+    "all_namespaces": "--all-namespaces",
+    "composition_label_selector": "--selector",
+}
+"""By which flag each setting is given."""
+
 Target = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The composition.")]
 
 
 def settings(context: typer.Context, **flags: Any) -> Settings:
     """The environment's settings with the given flags on top. Raises UsageError."""
-    return Settings.load(**context.obj, **flags)
+    return Settings.load(FLAGS, **context.obj, **flags)
 
 
 def scoped_settings(

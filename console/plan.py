@@ -39,7 +39,7 @@ class SliceWrite:
 class Preview:
     """A recovery as it would go now.
 
-    `decision` is the status object that would be published, or None when there is nothing to decide: then
+    `decision` is the status object that would be published, or None when there is nothing to do: then
     `note` says why. `note` also holds what people should hear of before it is carried out. `cause` is the error
     that keeps the recovery from being decided.
     """
@@ -100,14 +100,21 @@ def preview(context: Context, namespace: str, name: str) -> Preview:
 
 def preview_of(live: Live, context: Context) -> Preview:
     """The plan for a composition that was just read."""
-    why = nothing_to_decide(live.composition)
+    why = settled(live.composition)
     if why:
-        return _undecided(live.composition, f"nothing to decide: {why}")
+        return _undecided(live.composition, f"nothing to do: {why}")
     found = prepare(live, context)
     if isinstance(found, Outcome):
         until = f" until {found.until:%Y-%m-%dT%H:%M:%SZ}" if found.until else ""
         return _undecided(live.composition, f"{found.kind}{until}: {found.reason}")
     return _decided(live.composition, found, waits=context.settings.acknowledge_mass_burial)
+
+
+def settled(composition: Composition) -> str:
+    """Why recover has nothing to do here, with the decision where that is why; empty when it has."""
+    why = nothing_to_decide(composition)
+    decision = composition.current.recovery if composition.current else None
+    return f"{why} ({decision.reason})" if why == "decided" and decision else why or ""
 
 
 def slice_writes(prepared: Prepared) -> tuple[SliceWrite, ...]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
+from eno.characters import visible
 from eno.errors import Retryable, Terminal
 
 T = TypeVar("T")
@@ -55,9 +56,9 @@ class Child:
         return self.process.poll() is None
 
     def tail(self) -> str:
-        """The last lines of its output."""
+        """The last lines of its output, for people."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-_TAIL_LINES:])
+        return "\n".join(map(visible, lines[-_TAIL_LINES:]))
 
 
 class Stage:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from eno.decision import Reason, finished, recovery_due
+from console.leading import leaderless
+from eno.decision import Reason, finished
 from eno.errors import BrokerUnavailable
 from eno.objects import Composition
 from eno.scope import Scope
@@ -15,18 +16,32 @@ from eno.times import format_time
 from kube.cluster import Cluster, Json, Query, list_all
 from kube.resources import COMPOSITIONS
 from runtime.dispatch import Dispatcher, KeyState, ParkedKey
-from runtime.messages import RecoverMessage, TaskName
+from runtime.messages import CleanupMessage, GateMessage, RecordMessage, RecoverMessage, TaskName
 from runtime.settings import Settings
+
+_MESSAGES = (RecoverMessage, GateMessage, RecordMessage, CleanupMessage)
+
+COMPOSITIONS_PER_LOOK = 250
+"""Of how many Redis is asked in one round trip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One composition. `decision` is its reason, or in words why there is none; `task` what Redis knows."""
+    """One composition. `decision` is its reason, or in words why there is none.
+
+    `tasks` holds a word (`standing`) for each task of which Redis knows anything.
+    """
 
     composition: Composition
     decision: str
     required: bool | None
-    task: str = ""
+    tasks: Mapping[TaskName, str] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether its current synthesis is."""
+        current = self.composition.current
+        return current is not None and current.ready is not None
 
     def age(self, now: datetime) -> float:
         """Seconds since the composition was created."""
@@ -48,7 +63,8 @@ class Row:
             "message": (current.recovery.message or None) if current and current.recovery else None,
             "hint": hint(self.composition) or None,
             "age_seconds": int(self.age(now)),
-            "task": self.task or None,
+            "ready": self.ready,
+            "tasks": {task.short: word for task, word in self.tasks.items()},
         }
 
 
@@ -73,18 +89,23 @@ class Queues:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `sexton status` shows. `scope` says in words where it looked."""
+    """What `sexton status` shows. `scope` says in words where it looked, `leaderless` where no watcher leads."""
 
     rows: Sequence[Row]
     queues: Queues
     scope: str = "all namespaces"
+    leaderless: str = ""
 
     def to_json(self, now: datetime) -> Json:
         """For machines."""
-        return {"compositions": [row.to_json(now) for row in self.rows], "queues": self.queues.to_json()}
+        return {
+            "compositions": [row.to_json(now) for row in self.rows],
+            "queues": self.queues.to_json(),
+            "leaderless": self.leaderless or None,
+        }
 
 
-def collect(cluster: Cluster, settings: Settings) -> Report:
+def collect(cluster: Cluster, settings: Settings, now: datetime) -> Report:
     """The report for the settings' watch scope, ordered by namespace and name.
 
     Raises ApiError and MalformedObject when compositions cannot be read, UsageError when there is no scope. An
@@ -94,13 +115,11 @@ def collect(cluster: Cluster, settings: Settings) -> Report:
     compositions = read_compositions(cluster, scope)
     with closing(Dispatcher.connect(settings)) as dispatcher:
         try:
-            tasks = {
-                each.uid: _task(dispatcher.describe(recovery_key(each))) for each in compositions if recovery_due(each)
-            }
+            tasks = _tasks(dispatcher, compositions)
             queues = Queues(dispatcher.lengths(), dispatcher.parked())
         except BrokerUnavailable as error:
             tasks, queues = {}, Queues({}, unavailable=error)
-    return Report(tuple(rows(compositions, tasks)), queues, scope_title(scope))
+    return Report(tuple(rows(compositions, tasks)), queues, scope_title(scope), leaderless(cluster, settings, now))
 
 
 def read_compositions(cluster: Cluster, scope: Scope) -> list[Composition]:
@@ -116,11 +135,11 @@ def scope_title(scope: Scope) -> str:
     return f"{where} with labels {scope.label_selector}" if scope.label_selector else where
 
 
-def rows(compositions: Iterable[Composition], tasks: dict[str, str]) -> Iterable[Row]:
-    """One row each. `tasks` says by UID what Redis knows of the composition's recovery."""
+def rows(compositions: Iterable[Composition], tasks: Mapping[str, Mapping[TaskName, str]]) -> Iterable[Row]:
+    """One row each. `tasks` says by UID what Redis knows of the composition's tasks."""
     for each in compositions:
         required = each.current.recovery_required if each.current else None
-        yield Row(each, decision(each), required, tasks.get(each.uid, ""))
+        yield Row(each, decision(each), required, tasks.get(each.uid, {}))
 
 
 def decision(composition: Composition) -> str:
@@ -153,25 +172,45 @@ def hint(composition: Composition) -> str:
     )
 
 
-def recovery_key(composition: Composition) -> str:
-    """What Redis knows the recovery of the current synthesis by."""
+def keys_of(composition: Composition) -> dict[TaskName, str]:
+    """What Redis knows each task of the composition's current synthesis by."""
+    fields: Json = {
+        "namespace": composition.namespace,
+        "name": composition.name,
+        "uid": composition.uid,
+        "synthesis_uuid": composition.current.uuid if composition.current else "",
+        "slices": (),
+    }
     # Not validated: an odd UUID must not keep everything else from being shown.
-    return RecoverMessage.model_construct(
-        namespace=composition.namespace,
-        name=composition.name,
-        uid=composition.uid,
-        synthesis_uuid=composition.current.uuid if composition.current else "",
-    ).key
+    return {each.task: each.model_construct(**fields).key for each in _MESSAGES}
 
 
-def _task(state: KeyState) -> str:
-    if state.parked:
-        return "parked"
-    if state.running:
-        return "running"
-    if state.pending:
-        return "pending"
-    return "waiting" if state.not_before else ""
+def standing(state: KeyState) -> str:
+    """How a key stands, in one word; empty when nothing is known of it."""
+    words = {
+        "parked": state.parked,
+        "running": state.running,
+        "pending": state.pending,
+        "failing": state.failures,
+        "waiting": state.not_before,
+    }
+    return next((word for word, holds in words.items() if holds), "")
+
+
+def _tasks(dispatcher: Dispatcher, compositions: Sequence[Composition]) -> dict[str, dict[TaskName, str]]:
+    """How the tasks of each composition stand, by UID, where anything is known. Raises BrokerUnavailable."""
+    found: dict[str, dict[TaskName, str]] = {}
+    for start in range(0, len(compositions), COMPOSITIONS_PER_LOOK):
+        keys = [
+            (each.uid, task, key)
+            for each in compositions[start : start + COMPOSITIONS_PER_LOOK]
+            for task, key in keys_of(each).items()
+        ]
+        states = dispatcher.describe_all([key for _, _, key in keys])
+        for (uid, task, _), state in zip(keys, states, strict=True):
+            if word := standing(state):
+                found.setdefault(uid, {})[task] = word
+    return found
 
 
 def _parked_json(key: ParkedKey) -> Json:

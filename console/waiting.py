@@ -9,13 +9,13 @@ import math
 import random
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from eno.decision import Reason, finished
-from eno.errors import ApiError, Forbidden, Retryable, Terminal, Unauthorized
+from eno.errors import ApiError, Forbidden, Retryable, Terminal, TimedOut, Unauthorized
 from eno.objects import OPT_IN_ANNOTATION, Composition
 from kube.backoff import Backoff
 from kube.cluster import Cluster, Json, Query, list_all
@@ -77,8 +77,7 @@ def verdict(composition: Composition, goal: Goal) -> Verdict:
         return Never("it is being deleted", "nothing is decided about it any more")
     current = composition.current
     if goal is Goal.DECISION and not composition.opted_in:
-        annotate = f"kubectl annotate compositions.eno.azure.io -n {composition.namespace} {composition.name}"
-        return Never("it is not opted in", f"{annotate} {OPT_IN_ANNOTATION}=true")
+        return Never("it is not opted in", opt_in(composition))
     if current is None or current.synthesized is None:
         return Waiting("Eno has not synthesized it")
     if composition.opted_in and not finished(current):
@@ -88,6 +87,12 @@ def verdict(composition: Composition, goal: Goal) -> Verdict:
     if current.ready is not None:
         return Reached()
     return Waiting("it is reconciled and not ready" if current.reconciled else "it is not reconciled")
+
+
+def opt_in(composition: Composition) -> str:
+    """The line that opts a composition in."""
+    annotate = f"kubectl annotate compositions.eno.azure.io -n {composition.namespace} {composition.name}"
+    return f"{annotate} {OPT_IN_ANNOTATION}=true"
 
 
 def _undecided(composition: Composition) -> Waiting:
@@ -135,28 +140,33 @@ class Awaited:
 class Wait:
     """One wait for one composition. `tell` is given what is waited for, whenever that changes.
 
+    `connect` is given the seconds after which a silent API server is given up.
+
+    `suspect` is asked when the time is up for what may be the cause, as a sentence, or empty.
     `clock` is monotonic seconds, `timeout` None waits for ever.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        connect: Callable[[float], AbstractContextManager[Cluster]],
         namespace: str,
         name: str,
         goal: Goal,
         *,
         timeout: float | None,
         tell: Callable[[str], None],
+        suspect: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._cluster = cluster
+        self._connect = connect
         self._query = Query(COMPOSITIONS, namespace, field_selector=f"metadata.name={name}")
         self._title = f"{namespace}/{name}"
         self._goal = goal
         self._clock = clock
         self._sleep = sleep
         self._tell = tell
+        self._suspect = suspect
         self._until = math.inf if timeout is None else clock() + timeout
         self._seen: Composition | None = None
         self._told = ""
@@ -170,12 +180,14 @@ class Wait:
         while True:
             began = self._clock()
             try:
-                ended = self._round()
+                with self._connect(max(SHORTEST_ROUND, self._until - began)) as cluster:
+                    ended = self._round(cluster)
                 self._failures = 0
             except (Forbidden, Unauthorized):
                 raise
             except ApiError as error:
-                if self._seen is None or isinstance(error, Terminal):
+                late = isinstance(error, TimedOut) and self._clock() >= self._until
+                if isinstance(error, Terminal) or (self._seen is None and not late):
                     raise
                 self._wait_out(error)
                 ended = None
@@ -185,15 +197,15 @@ class Wait:
                 return self._too_late()
             self._pause(began + SHORTEST_ROUND - self._clock())
 
-    def _round(self) -> Awaited | None:
+    def _round(self, cluster: Cluster) -> Awaited | None:
         """A look at the composition as it is, and then at each change, for the length of one watch."""
-        listing = list_all(self._cluster, self._query)
+        listing = list_all(cluster, self._query)
         ended = self._judge(listing.items[0] if listing.items else None)
         seconds = min(WATCH_SECONDS, self._until - self._clock())
-        if ended is not None or seconds <= 0:
+        if ended is not None or seconds < 1:
             return ended
-        stream = self._cluster.watch(
-            self._query, resource_version=listing.resource_version, timeout_seconds=max(1, math.ceil(seconds))
+        stream = cluster.watch(
+            self._query, resource_version=listing.resource_version, timeout_seconds=math.floor(seconds)
         )
         with closing(stream):
             for event in stream:
@@ -239,6 +251,8 @@ class Wait:
         return Awaited(self._title, self._goal, self._seen, "never", error)
 
     def _too_late(self) -> Awaited:
-        hint = f"sexton explain {self._title} tells what is in the way"
+        # A server that does not answer is cause enough, and would be asked in vain.
+        cause = "" if self._failures else self._suspect()
+        hint = cause or f"sexton explain {self._title} tells what is in the way"
         error = NotInTime(f"not in time: {self._told}", where=f"composition {self._title}", hint=hint)
         return Awaited(self._title, self._goal, self._seen, "timed out", error)

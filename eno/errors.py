@@ -9,6 +9,8 @@ Every error is one line for a person: what went wrong, where, and what to do abo
 
 from __future__ import annotations
 
+from eno.characters import visible
+
 
 class SextonError(Exception):
     """Base class of all errors that Sexton raises on purpose.
@@ -38,7 +40,7 @@ class SextonError(Exception):
             line += f" ({self.detail})"
         if self.hint:
             line += f"; {self.hint}"
-        return " ".join(line.split())
+        return visible(" ".join(line.split()))
 
 
 class Retryable(SextonError):

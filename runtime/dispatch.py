@@ -185,23 +185,22 @@ class Dispatcher:
 
     def describe(self, key: str) -> KeyState:
         """What is known about the key."""
-        keys = self._keys
+        return self.describe_all([key])[0]
+
+    def describe_all(self, keys: Sequence[str]) -> list[KeyState]:
+        """What is known about each key, in one round trip for all of them."""
+        names = self._keys
         with translated(self._host), self._client.pipeline(transaction=False) as pipe:
             now = self._clock()
-            for name in (keys.pending(key), keys.lock(key), keys.parked(key)):
-                pipe.exists(name)
-            pipe.pttl(keys.not_before(key))
-            pipe.get(keys.attempts(key))
-            pipe.get(keys.failures(key))
-            pending, running, parked, wait, attempts, failures = pipe.execute()
-        return KeyState(
-            pending=bool(pending),
-            running=bool(running),
-            not_before=_after(now, wait),
-            parked=bool(parked),
-            attempts=int(attempts or 0),
-            failures=int(failures or 0),
-        )
+            for key in keys:
+                pipe.exists(names.pending(key))
+                pipe.exists(names.lock(key))
+                pipe.exists(names.parked(key))
+                pipe.pttl(names.not_before(key))
+                pipe.get(names.attempts(key))
+                pipe.get(names.failures(key))
+            answers = iter(pipe.execute())
+        return [_key_state(now, *each) for each in zip(*[answers] * 6, strict=True)]
 
     def lengths(self) -> dict[TaskName, int]:
         """Messages waiting in each queue, without those that workers hold."""
@@ -290,6 +289,19 @@ def again_lifetime(settings: Settings) -> timedelta:
 def _after(now: datetime, milliseconds: int) -> datetime | None:
     """The instant at which a key with this PTTL expires; negative means that there is none."""
     return now + timedelta(milliseconds=milliseconds) if milliseconds > 0 else None
+
+
+def _key_state(
+    now: datetime, pending: int, running: int, parked: int, wait: int, attempts: str | None, failures: str | None
+) -> KeyState:
+    return KeyState(
+        pending=bool(pending),
+        running=bool(running),
+        not_before=_after(now, wait),
+        parked=bool(parked),
+        attempts=int(attempts or 0),
+        failures=int(failures or 0),
+    )
 
 
 def _parked_key(key: str, body: str, until: datetime | None) -> ParkedKey:

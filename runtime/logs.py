@@ -17,6 +17,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from eno.characters import visible
 from runtime.settings import LogFormat
 
 OWN = frozenset({"eno", "kube", "runtime", "workers", "watcher", "console", "devcluster"})
@@ -32,12 +33,12 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON; a traceback is one of its strings."""
-        return json.dumps(_fields(self, record), ensure_ascii=False, default=str)
+        """The record as JSON in ASCII; a traceback is one of its strings."""
+        return json.dumps(_fields(self, record), default=str)
 
 
 class TextFormatter(logging.Formatter):
-    """`time level action message key=value …` for people; a traceback follows on lines of its own."""
+    """`time level action message key=value …` for people; a traceback follows on indented lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text."""
@@ -45,8 +46,9 @@ class TextFormatter(logging.Formatter):
         traceback = fields.pop("traceback", None)
         head = [str(fields.pop(name)) for name in ("time", "level", "action", "message")]
         pairs = [f"{name}={_quoted(value)}" for name, value in fields.items() if value not in ("", None)]
-        line = " ".join(part for part in (*head, *pairs) if part)
-        return f"{line}\n{traceback}" if traceback else line
+        line = visible(" ".join(part for part in (*head, *pairs) if part))
+        # Indented, so that nothing in an exception's text can begin a line that looks like another record.
+        return "\n".join([line, *(f"    {visible(each)}" for each in (traceback or "").splitlines())])
 
 
 def configure(level: str, style: LogFormat, stream: TextIO | None = None) -> None:

@@ -7,10 +7,12 @@ One model for all of them: a watcher and a worker that read different variables 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
@@ -21,6 +23,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from eno.errors import UsageError
 from eno.scope import Aggregation, Scope
 from eno.selectors import LabelSelector
+from runtime.constraints import NAME_PATTERN, complaint, wanted
 
 PREFIX = "SEXTON_"
 INVENTORY_NAMESPACE = "kube-system"
@@ -29,7 +32,6 @@ INVENTORY_NAMESPACE = "kube-system"
 LEASE_SPREAD = 1.2
 """Pauses between two looks at the Lease are up to this many retry periods long."""
 
-_NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _BROKER_SCHEMES = ("redis", "rediss")
 
 
@@ -67,7 +69,7 @@ def _selector(value: str) -> str:
     return value
 
 
-Namespace = Annotated[str, Field(pattern=_NAMESPACE)]
+Namespace = Annotated[str, Field(pattern=NAME_PATTERN)]
 Seconds = Annotated[float, Field(gt=0, le=7 * 86400, allow_inf_nan=False)]
 Lease = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
@@ -125,7 +127,7 @@ class Settings(BaseSettings):
     )
     retirement_grace: Grace = Field(
         timedelta(days=7),
-        description="How long an unclaimed inventory is kept: seconds, or a duration such as `7d`. 0: for ever.",
+        description="How long an unclaimed inventory is kept. 0: for ever.",
     )
 
     requests_per_second: Rate = Field(20, description="API requests per second and process.")
@@ -170,46 +172,47 @@ class Settings(BaseSettings):
         False, description="Let Flower's users stop workers and revoke tasks. Off: its pages and its API only show."
     )
 
-    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = Field(
-        "INFO", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`."
-    )
-    log_format: LogFormat = Field(LogFormat.JSON, description="`json`, or `text` for people.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What is worth a line.")
+    log_format: LogFormat = Field(LogFormat.JSON, description="How a line is written; text is for people.")
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
+        """Raises ValueError; in its message, settings stand in braces, for `load` knows how each was given."""
         if self.enable_tombstone_recovery and not self.pod_namespace:
             raise ValueError(
-                "tombstone recovery needs POD_NAMESPACE, the only namespace it acts in: set it, "
-                f"or unset {PREFIX}ENABLE_TOMBSTONE_RECOVERY"
+                "tombstone recovery needs {pod_namespace}, the only namespace it acts in: set it, "
+                "or unset {enable_tombstone_recovery}"
             )
         if self.all_namespaces and self.composition_namespace:
-            raise ValueError(f"{PREFIX}ALL_NAMESPACES and {PREFIX}COMPOSITION_NAMESPACE exclude each other")
+            raise ValueError("{all_namespaces} and {composition_namespace} exclude each other; leave one of them out")
         if not self.task_soft_time_limit < self.task_time_limit:
-            raise ValueError(f"{PREFIX}TASK_SOFT_TIME_LIMIT must be less than {PREFIX}TASK_TIME_LIMIT")
+            raise ValueError("{task_soft_time_limit} must be less than {task_time_limit}")
         if not self.task_time_limit < self.visibility_timeout:
             raise ValueError(
-                f"{PREFIX}VISIBILITY_TIMEOUT must be more than {PREFIX}TASK_TIME_LIMIT, "
+                "{visibility_timeout} must be more than {task_time_limit}, "
                 "or Redis hands out a message that is still being worked on"
             )
         if not self.lease_retry_period * LEASE_SPREAD < self.lease_renew_deadline < self.lease_duration:
             raise ValueError(
-                f"{PREFIX}LEASE_RENEW_DEADLINE must be less than {PREFIX}LEASE_DURATION, "
-                f"and more than {LEASE_SPREAD} times {PREFIX}LEASE_RETRY_PERIOD"
+                "{lease_renew_deadline} must be less than {lease_duration}, "
+                f"and more than {LEASE_SPREAD} times {{lease_retry_period}}"
             )
         return self
 
     @classmethod
-    def load(cls, **overrides: Any) -> Self:
-        """From the environment, with `overrides` (a person's flags, None for those not given) on top.
+    def load(cls, flags: Mapping[str, str] = MappingProxyType({}), /, **overrides: Any) -> Self:
+        """From the environment, with `overrides` (what a person gave, None for the rest) on top.
 
-        Raises UsageError with one line that names each variable that is wrong, and never its value.
+        `flags` says by which flag a setting is given as an override. Raises UsageError with one line that says of
+        each setting that is wrong how it was given, its value unless that may be a secret, and what to write.
         """
         given = {name: value for name, value in overrides.items() if value is not None}
         try:
             return cls(**given)
         except ValidationError as error:
-            details = "; ".join(_line(detail) for detail in error.errors(include_input=False))
-            raise UsageError(details, where="settings") from error
+            names = {name: variable(name) for name in cls.model_fields}
+            names |= {name: flag for name, flag in flags.items() if name in given}
+            raise UsageError("; ".join(_line(each, names) for each in error.errors()), where="settings") from error
 
     @property
     def scope(self) -> Scope:
@@ -256,12 +259,12 @@ def variable(name: str) -> str:
 
 
 def reference() -> str:
-    """All settings as a Markdown table: variable, default, meaning."""
+    """All settings as a Markdown table: variable, default, values, meaning."""
     rows = [
-        f"| `{variable(name)}` | {_default(field)} | {field.description} |"
+        f"| `{variable(name)}` | {_default(field)} | {wanted(field)} | {field.description} |"
         for name, field in Settings.model_fields.items()
     ]
-    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows]) + "\n"
+    return "\n".join(["| variable | default | values | meaning |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def _default(field: FieldInfo) -> str:
@@ -273,9 +276,16 @@ def _default(field: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def _line(detail: ErrorDetails) -> str:
+def _line(detail: ErrorDetails, names: Mapping[str, str]) -> str:
+    """One complaint. `names` says how each setting was given."""
     message = detail["msg"].removeprefix("Value error, ")
     if not detail["loc"]:
-        return message
-    name = str(detail["loc"][0])
-    return f"{variable(name) if name in Settings.model_fields else name}: {message}"
+        return message.format_map(names)
+    # An alias, or the name itself.
+    place = str(detail["loc"][0])
+    setting = next((name for name in Settings.model_fields if place in (name, variable(name))), "")
+    field = Settings.model_fields.get(setting)
+    remedy = wanted(field) if field else ""
+    if field is None or not remedy:
+        return f"{names.get(setting, place)}: {message}"
+    return complaint(names[setting], detail["input"], remedy, secret=not field.repr)

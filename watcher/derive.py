@@ -6,17 +6,18 @@ or in what order (P6). One small rule per task; every rule sees the same subject
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from eno.retention import OVERFLOW_PAUSE
 from eno.scope import Scope
 from runtime.messages import InvalidMessage, Message, TaskName, parse
 from watcher.inventories import is_recorded, retirement
+from watcher.keys import Key, lineage_key
 from watcher.records import CompositionRecord, SliceRecord, Subject
 from watcher.slices import hole_counts_at, let_go_at
 
@@ -100,7 +101,8 @@ def retire(subject: Subject, now: datetime, scope: Scope) -> Derived:
     waits = [plan.until for plan in plans if plan.until is not None]
     if not any(plan.mark or plan.unmark or plan.delete for plan in plans):
         return Derived(look_again=min(waits, default=None))
-    message = parse(TaskName.RETIRE, {"namespace": namespace, "lineage": lineage.id, "scope": scope})
+    payload = {"namespace": namespace, "lineage": lineage.id, "scope": scope}
+    message = _message(TaskName.RETIRE, payload, lineage_key(lineage.id))
     return Derived((message,), min(waits, default=None))
 
 
@@ -128,32 +130,36 @@ def _answer(rule: Rule, subject: Subject, now: datetime, scope: Scope) -> Derive
 
 def _about(composition: CompositionRecord, task: TaskName, scope: Scope) -> Message:
     """A message about the composition and its current synthesis."""
-    return parse(
-        task,
-        {
-            "namespace": composition.key.namespace,
-            "name": composition.key.name,
-            "uid": composition.uid,
-            "synthesis_uuid": composition.current.uuid if composition.current else "",
-            "scope": scope,
-        },
-    )
+    payload = {
+        "namespace": composition.key.namespace,
+        "name": composition.key.name,
+        "uid": composition.uid,
+        "synthesis_uuid": composition.current.uuid if composition.current else "",
+        "scope": scope,
+    }
+    return _message(task, payload, composition.key)
 
 
 def _about_slices(due: Sequence[SliceRecord], composition: CompositionRecord | None, scope: Scope) -> Message:
     """A message about slices of one owner, and the current synthesis of the composition of the owner's name."""
     current = composition.current if composition else None
-    return parse(
-        TaskName.CLEANUP,
-        {
-            "namespace": due[0].key.namespace,
-            "name": due[0].owner_name,
-            "uid": due[0].owner_uid,
-            "synthesis_uuid": current.uuid if current else "",
-            "slices": [each.key.name for each in due[:SLICES_PER_MESSAGE]],
-            "scope": scope,
-        },
-    )
+    payload = {
+        "namespace": due[0].key.namespace,
+        "name": due[0].owner_name,
+        "uid": due[0].owner_uid,
+        "synthesis_uuid": current.uuid if current else "",
+        "slices": [each.key.name for each in due[:SLICES_PER_MESSAGE]],
+        "scope": scope,
+    }
+    return _message(TaskName.CLEANUP, payload, due[0].key)
+
+
+def _message(task: TaskName, payload: Mapping[str, Any], about: Key) -> Message:
+    """Raises InvalidMessage, which says what the message would have been about."""
+    try:
+        return parse(task, payload)
+    except InvalidMessage as error:
+        raise InvalidMessage(error.what, where=f"{error.where} about {about}") from error
 
 
 def _is_held(composition: CompositionRecord) -> bool:

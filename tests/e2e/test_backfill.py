@@ -82,7 +82,7 @@ def test_a_dry_run_names_what_would_be_enqueued_and_writes_nothing(town: Town) -
     assert set(trail.calls("sexton-console/")) == {"list"}
     shown = town.sexton("backfill", "recover", "-n", "few", "--dry-run")
     assert "few/c-01" in shown.out
-    assert "recover is due for 3 of 3 in namespace few." in shown.out
+    assert "recover is due for 3 of 3 compositions in namespace few." in shown.out
 
 
 def test_a_selector_narrows_it(town: Town) -> None:

@@ -229,7 +229,7 @@ def test_after_the_decision_there_is_nothing_to_plan(scene: Scene) -> None:
     planned = scene.plan()
 
     assert (planned["decision"], planned["writes"]) == (None, [])
-    assert planned["note"] == "nothing to decide: decided"
+    assert planned["note"] == "nothing to do: decided (FinishedTombstoneRecovery)"
 
 
 def test_a_composition_that_does_not_exist_is_named(scene: Scene) -> None:

@@ -19,7 +19,7 @@ from kube.config import load_connection
 from kube.resources import COMPOSITIONS
 from tests.support.command import Sexton
 from tests.support.factories import decided, manifest
-from tests.support.faults import Cut, Drop
+from tests.support.faults import Cut, Drop, Hang
 from tests.support.proxy import Proxy, request
 from tests.support.waiting import until
 
@@ -106,6 +106,26 @@ def test_not_in_time_is_exit_code_124_and_one_line(scene: Scene) -> None:
     assert (found.code, found.json["outcome"]) == (124, "timed out")
     assert found.err.startswith(f"sexton: composition {scene.title}: not in time: nothing is decided")
     assert found.err.count("\n") == 1
+
+
+def test_a_server_that_is_silent_holds_it_no_longer_than_its_time(scene: Scene) -> None:
+    scene.proxy.rule(request(), Hang())
+    assert_not_in_time(scene)
+
+
+def test_a_server_that_falls_silent_holds_it_no_longer_than_its_time(scene: Scene) -> None:
+    scene.proxy.rule(request(watch=True), Hang())
+    assert_not_in_time(scene)
+
+
+def assert_not_in_time(scene: Scene) -> None:
+    """Where there is time, a silent server is waited for ten seconds, or for a whole watch."""
+    began = time.monotonic()
+    found = scene.sexton("wait", scene.title, "--timeout", "3")
+    took = time.monotonic() - began
+    assert found.code == 124, found.err
+    assert f"sexton: composition {scene.title}: not in time: the API server does not answer" in found.err
+    assert 3 <= took < 9
 
 
 def test_deleted_meanwhile_it_ends_at_once(scene: Scene) -> None:

@@ -12,12 +12,13 @@ import pytest
 from console import render
 from console.backfill import Tally, Workload, send, summary, workload
 from console.derivation import by_hand
+from console.operating import progress
 from eno.errors import BrokerUnavailable, Terminal, Unreachable
 from kube.resources import RESOURCE_SLICES
 from runtime.dispatch import Enqueued, NotBefore, Parked, Pending
 from runtime.messages import TaskName
 from runtime.settings import Settings
-from tests.support.factories import NAMESPACE, decided, manifest, synthesis
+from tests.support.factories import NAMESPACE, decided, entry, manifest, synthesis
 from tests.support.hints import NOW, Hints
 from tests.support.tap import fail
 from tests.support.world import World, record_message
@@ -65,7 +66,7 @@ def filled(
 
 def test_what_is_due_is_what_the_state_calls_for() -> None:
     work = due(town("a", "b"))
-    assert (titles(work), work.looked_at, work.findings) == (["apps/a", "apps/b"], 3, ())
+    assert (titles(work), work.looked_at, work.findings) == (["apps/a", "apps/b"], {"composition": 3}, ())
     assert titles(due(town("a"), TaskName.RECOVER)) == ["apps/undecided"]
 
 
@@ -85,6 +86,24 @@ def test_what_the_selector_leaves_out_is_left_alone() -> None:
 
 def test_another_namespace_is_left_alone() -> None:
     assert titles(due(town("a"), composition_namespace="other")) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "namespace", "counted"),
+    [
+        pytest.param(TaskName.RECORD, "empty", {"composition": 0}, id="no composition"),
+        pytest.param(TaskName.RECORD, NAMESPACE, {"composition": 3}, id="compositions and not their inventories"),
+        pytest.param(TaskName.RETIRE, "empty", {"lineage": 0}, id="no inventory of the namespace"),
+        pytest.param(TaskName.RETIRE, NAMESPACE, {"lineage": 2}, id="a lineage counts once, whatever it stores"),
+        pytest.param(TaskName.CLEANUP, NAMESPACE, {"composition": 3, "unowned slice": 1}, id="slices of nobody"),
+    ],
+)
+def test_what_it_was_out_of_is_that_of_the_namespace(task: TaskName, namespace: str, counted: dict[str, int]) -> None:
+    world = town("a", "b")
+    world.add_slice("lost", owner=None)
+    for name in ("a", "b"):
+        world.remember([entry(name=name)], name=name, synthesizer=name)
+    assert due(world, task, pod_namespace=namespace).looked_at == counted
 
 
 def test_a_second_run_goes_on_where_the_first_one_stood() -> None:
@@ -164,7 +183,7 @@ def test_an_object_that_cannot_be_read_keeps_nothing_else_back() -> None:
     work = due(world, TaskName.RECOVER)
     assert titles(work) == []
     (finding,) = work.findings
-    assert "synthesis_uuid" in finding
+    assert finding.startswith("message of sexton.recover about Composition apps/undecided: synthesis_uuid: ")
 
 
 def shown(work: Workload, tally: Tally, **fields: Any) -> str:
@@ -180,7 +199,7 @@ def test_a_person_sees_what_would_be_enqueued() -> None:
     text = shown(due(town("a", "b")), Tally(), dry_run=True)
     assert "WOULD BE ENQUEUED" in text
     assert "apps/a" in text
-    assert "record is due for 2 of 3 in namespace apps." in text
+    assert "record is due for 2 of 3 compositions in namespace apps." in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -193,4 +212,22 @@ def test_a_person_sees_what_is_left_after_an_interruption() -> None:
 
 
 def test_nothing_due_is_said_in_one_line() -> None:
-    assert shown(due(World()), Tally(), dry_run=False) == "record is due for 0 of 0 in namespace apps.\n"
+    assert shown(due(World()), Tally(), dry_run=False) == "record is due for 0 of 0 compositions in namespace apps.\n"
+
+
+class Screen(StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("names", "drawn"), [(["a"], True), ([], False)], ids=["something due", "nothing due"])
+def test_there_is_a_bar_only_where_something_is_due(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], drawn: bool
+) -> None:
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    with progress(due(town(*names)), quiet=False):
+        pass
+    assert bool(screen.getvalue()) is drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from io import StringIO
 
@@ -14,7 +15,7 @@ from eno.errors import InventoryTooLarge, Terminal
 from kube.resources import COMPOSITIONS, RESOURCE_SLICES
 from tests.support.factories import NAMESPACE, STAMP, UUID, Json, decided, manifest, synthesis
 from tests.support.hints import Hints
-from tests.support.world import World, gate_message, recover_message
+from tests.support.world import World, gate_message, record_message, recover_message
 
 
 def explained(world: World, hints: Hints | None = None, name: str = "shop") -> Explanation:
@@ -47,9 +48,9 @@ def a_shop() -> World:
 
 def test_every_slice_is_shown_with_its_fate_and_the_reason() -> None:
     found = explained(a_shop())
-    assert {each.name: (each.verb, each.fate.reason if each.fate else "") for each in found.slices} == {
+    assert {each.name: (each.verb, each.why) for each in found.slices} == {
         "current": ("keep", "the current synthesis references it"),
-        "gone": ("missing", ""),
+        "gone": ("missing", "Eno has to synthesize again"),
         "previous": ("keep", "the previous synthesis references it"),
         "left-over": ("delete", "nothing needs it"),
         "ending": ("release", "it is terminating and nothing waits for it"),
@@ -62,7 +63,7 @@ def test_what_is_in_the_way_of_readiness_is_shown() -> None:
     assert found.obstacles == (
         "tombstone recovery has not decided yet",
         "slice current: 1 of 1 resource has no state yet",
-        "a slice is missing",
+        "slice gone is missing: Eno has to synthesize again",
     )
     assert found.resynthesis == "a slice is missing"
 
@@ -107,6 +108,69 @@ def test_the_keys_that_redis_knows_are_shown() -> None:
     }
 
 
+def test_what_keeps_failing_is_shown_between_two_attempts() -> None:
+    world, hints = a_shop(), Hints()
+    for _ in range(6):
+        hints.begin(record_message(world.composition())).fail(retry_after=60)
+    (text,) = (each.text for each in explained(world, hints).tasks if each.text)
+    assert re.fullmatch(r"failed 6 times, next at 2026-01-02T03:05:0\dZ; the workers' log says why", text)
+    assert "task record" in printed(explained(world, hints))
+
+
+def test_an_attempt_at_what_keeps_failing_says_so() -> None:
+    world, hints = a_shop(), Hints()
+    gate = gate_message(world.composition())
+    hints.begin(gate).fail(retry_after=60)
+    hints.expire(hints.keys.not_before(gate.key))
+    hints.dispatcher.enqueue(gate)
+    assert [each.text for each in explained(world, hints).tasks if each.text] == [
+        "pending, failed 1 time; the workers' log says why"
+    ]
+
+
+def test_what_waits_says_until_when() -> None:
+    world, hints = a_shop(), Hints()
+    hints.begin(gate_message(world.composition())).wait(hints.now + timedelta(minutes=1))
+    (text,) = (each.text for each in explained(world, hints).tasks if each.text)
+    assert re.fullmatch(r"waiting, next at 2026-01-02T03:05:0\dZ", text)
+
+
+@pytest.mark.parametrize("current", [None, synthesis(tombstoneRecoveryStatus=None)], ids=["unsynthesized", "undecided"])
+def test_what_is_not_opted_in_is_said_with_the_line_that_does_it(current: Json | None) -> None:
+    world = World()
+    world.add_composition(current=current, opted_in=False)
+    found = explained(world)
+    assert found.facts["opted in"].startswith(
+        "no; kubectl annotate compositions.eno.azure.io -n apps shop eno.azure.io"
+    )
+    assert found.to_json()["opted_in"] is False
+    assert found.obstacles == (() if current else ("Eno has not synthesized it yet",))
+
+
+def test_where_no_watcher_leads_it_is_said() -> None:
+    text = printed(explained(a_shop()), 200)
+    assert "watcher" in text
+    assert (
+        "No watcher leads (there is no Lease apps/sexton-watcher: no watcher has ever led); see sexton doctor" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        pytest.param({"current": synthesis(slices=["gone"])}, "Eno has to synthesize again", id="current"),
+        pytest.param(
+            {"previousSynthesis": synthesis("old", slices=["gone"])}, "nothing reads it any more", id="previous"
+        ),
+        pytest.param({"inFlightSynthesis": synthesis("new", slices=["gone"])}, "not written yet", id="in flight"),
+    ],
+)
+def test_a_missing_slice_says_what_has_to_happen(fields: Json, why: str) -> None:
+    world = World()
+    world.add_composition(**fields)
+    assert [(each.name, each.why) for each in explained(world).slices] == [("gone", why)]
+
+
 def test_an_unreachable_redis_is_part_of_the_explanation() -> None:
     hints = Hints()
     hints.disconnect()
@@ -146,6 +210,7 @@ def test_the_document_is_complete_and_plain_json() -> None:
         "exists": True,
         "uid": world.composition().uid,
         "synthesis": UUID,
+        "opted_in": True,
         "decision": "undecided",
         "message": None,
         "hint": None,
@@ -155,6 +220,7 @@ def test_the_document_is_complete_and_plain_json() -> None:
         "resynthesis": "a slice is missing",
         "slices": document["slices"],
         "tasks": document["tasks"],
+        "leaderless": explained(world).leaderless,
         "queues": {"reachable": True},
     }
     assert document["slices"][-1] == {

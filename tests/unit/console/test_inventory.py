@@ -230,7 +230,8 @@ def test_verify_all_fails_with_the_first_and_counts_the_others(world: World, run
     assert code == 1
     assert "apps/shop" in out
     assert "apps/twin" in out
-    assert "and 1 more" in err
+    assert "and 1 more; see docs/operations.md#sextoninventoryinvalid" in err
+    assert out.split("\n\n")[1].startswith("composition")
 
 
 def test_a_composition_that_does_not_exist_is_named(world: World, run: Run) -> None:

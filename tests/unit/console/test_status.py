@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from console import render
-from console.status import Queues, Report, decision, rows, scope_title
-from eno.errors import BrokerUnavailable
+from console.status import Queues, Report, collect, decision, rows, scope_title, standing
+from eno.errors import BrokerUnavailable, Forbidden, Unreachable
 from eno.objects import Composition
 from eno.scope import Scope
-from runtime.dispatch import ParkedKey
+from kube.resources import LEASES
+from runtime.dispatch import KeyState, ParkedKey
 from runtime.messages import TaskName
-from tests.support.factories import NOW, composition, decided, synthesis
+from runtime.settings import Settings
+from tests.support.factories import NAMESPACE, NOW, STAMP, composition, decided, synthesis
+from tests.support.tap import fail
+from tests.support.world import World
 
 RETRYING = {"status": False, "reason": "InventoryGetError", "synthesisUUID": "synthesis-2"}
 
@@ -53,9 +59,9 @@ def parked(message: str = "409 AlreadyExists") -> ParkedKey:
     return ParkedKey("recover:u:s", "terminal", message, NOW - timedelta(hours=3), None, {"composition": "apps/shop"})
 
 
-def report(queues: Queues | None = None, **task: str) -> Report:
+def report(queues: Queues | None = None, tasks: Mapping[TaskName, str] = MappingProxyType({})) -> Report:
     lengths: dict[TaskName, int] = {TaskName.RECOVER: 2, TaskName.GATE: 0}
-    return Report(tuple(rows([composition()], dict(task))), queues or Queues(lengths))
+    return Report(tuple(rows([composition()], {composition().uid: tasks})), queues or Queues(lengths))
 
 
 def printed(subject: Report, width: int = 80) -> str:
@@ -73,6 +79,82 @@ def test_the_table_fits_eighty_columns_and_names_the_essentials() -> None:
     assert max(map(len, text.splitlines())) <= 80
     for expected in ("apps/shop", "undecided", "true", "60m", "2 recover", "Parked keys: 1", "Secret x exists", "3h"):
         assert expected in text
+
+
+def test_each_task_of_which_something_is_known_has_a_line() -> None:
+    subject = report(tasks={TaskName.GATE: "pending", TaskName.RECORD: "failing"})
+    text = printed(subject)
+    assert "gate: pending" in text
+    assert "record: failing" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert subject.to_json(NOW)["compositions"][0]["tasks"] == {"gate": "pending", "record": "failing"}
+
+
+@pytest.mark.parametrize(
+    ("ready", "shown"), [pytest.param({"ready": STAMP}, "true", id="yes"), pytest.param({}, "false", id="no")]
+)
+def test_whether_it_is_ready_has_a_column(ready: dict[str, str], shown: str) -> None:
+    decision_, required = decided(), {"tombstoneRecoveryRequired": None}
+    subject = composition(current=synthesis(tombstoneRecoveryStatus=decision_, **ready, **required))
+    header, line = (
+        each for each in printed(Report(tuple(rows([subject], {})), Queues({}))).splitlines()[:3] if "─" not in each
+    )
+    assert line[header.index("READY") :].split()[0] == shown
+
+
+@pytest.mark.parametrize(
+    ("known", "word"),
+    [
+        pytest.param({}, "", id="nothing"),
+        pytest.param({"failures": 6}, "failing", id="between two attempts"),
+        pytest.param({"failures": 6, "running": True}, "running", id="an attempt"),
+        pytest.param({"failures": 6, "pending": True}, "pending", id="before an attempt"),
+        pytest.param({"not_before": NOW}, "waiting", id="it waits for an instant"),
+        pytest.param({"parked": True, "not_before": NOW}, "parked", id="parked"),
+    ],
+)
+def test_how_a_key_stands_is_one_word(known: dict[str, Any], word: str) -> None:
+    nothing = KeyState(pending=False, running=False, not_before=None, parked=False, attempts=0, failures=0)
+    assert standing(replace(nothing, **known)) == word
+
+
+def arrange(world: World, leads: bool | None) -> Settings:
+    """A Lease that holds, or is too old; None: there is none."""
+    if leads is not None:
+        renewed = (world.clock() - timedelta(seconds=3 if leads else 3600)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": "watcher-1", "leaseDurationSeconds": 15, "renewTime": renewed}
+        world.up.create(LEASES, NAMESPACE, {"metadata": {"name": "sexton-watcher"}, "spec": spec})
+    return Settings.load(pod_namespace=NAMESPACE, broker_url="redis://127.0.0.1:1/0")
+
+
+@pytest.mark.parametrize(
+    ("leads", "said"),
+    [
+        pytest.param(True, "", id="one leads"),
+        pytest.param(False, "No watcher leads (watcher-1 renewed the Lease 3600 s ago", id="none any more"),
+        pytest.param(None, "No watcher leads (there is no Lease apps/sexton-watcher", id="none ever"),
+    ],
+)
+def test_where_no_watcher_leads_it_is_said(leads: bool | None, said: str) -> None:
+    world = World()
+    found = collect(world.upstream, arrange(world, leads), world.clock())
+    assert found.leaderless.startswith(said)
+    assert bool(found.leaderless) is bool(said)
+    assert ("see sexton doctor." in printed(found, 200)) is bool(said)
+
+
+@pytest.mark.parametrize(
+    "error", [Forbidden("get leases", status=403), Unreachable("get leases")], ids=["denied", "away"]
+)
+def test_a_lease_that_cannot_be_read_says_nothing(error: Exception) -> None:
+    world = World()
+    world.upstream.before = fail(error, on="get leases")
+    assert collect(world.upstream, arrange(world, None), world.clock()).leaderless == ""
+
+
+def test_without_a_place_for_a_lease_nothing_is_said() -> None:
+    settings = Settings.load(all_namespaces=True, broker_url="redis://127.0.0.1:1/0")
+    assert collect(World().upstream, settings, NOW).leaderless == ""
 
 
 @pytest.mark.parametrize(
@@ -116,7 +198,8 @@ def test_the_document_names_what_the_table_shows() -> None:
             "message": None,
             "hint": None,
             "age_seconds": 3600,
-            "task": None,
+            "ready": False,
+            "tasks": {},
         }
     ]
     assert document["queues"]["waiting"] == {"recover": 2}
@@ -127,8 +210,9 @@ def test_what_is_not_there_is_null_in_the_document_and_never_empty() -> None:
     subject = composition(current=None)
     document = Report(tuple(rows([subject], {})), Queues({}, [replace(parked(), context={})])).to_json(NOW)
     (row,) = document["compositions"]
+    assert document["leaderless"] is None
     assert "" not in [*row.values(), *document["queues"]["parked"][0].values()]
-    assert [row[name] for name in ("synthesis", "required", "message", "hint", "task")] == [None] * 5
+    assert [row[name] for name in ("synthesis", "required", "message", "hint")] == [None] * 4
 
 
 SILENT = {"tombstoneRecoveryRequired": None, "tombstoneRecoveryStatus": decided("NotNeeded")}
@@ -179,3 +263,11 @@ def test_a_pipe_gets_long_names_in_one_piece(monkeypatch: pytest.MonkeyPatch) ->
     render.terminal(stream).print(render.grid("NAME", rows=[[name]]))
 
     assert name in stream.getvalue()
+    assert stream.getvalue().startswith("NAME")
+
+
+def test_on_a_terminal_a_table_stands_apart() -> None:
+    stream: Any = StringIO()
+    stream.isatty = lambda: True
+    render.terminal(stream).print(render.grid("NAME", rows=[["x"]]))
+    assert stream.getvalue().startswith(" " * 4 + " \n") or stream.getvalue().splitlines()[0].strip() == ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
-from console.waiting import Awaited, Goal, Never, NotInTime, Reached, Verdict, Wait, Waiting, verdict
+from console.waiting import SHORTEST_ROUND, Awaited, Goal, Never, NotInTime, Reached, Verdict, Wait, Waiting, verdict
 from eno.errors import Forbidden, MalformedObject, Terminal, TimedOut, Unreachable
 from eno.objects import Composition
+from kube.cluster import Cluster, Query, WatchEvent
 from kube.resources import COMPOSITIONS
 from tests.support.factories import NAMESPACE, STAMP, composition, decided, synthesis
 from tests.support.tap import Call, Tap, fail, once
@@ -81,21 +84,33 @@ class Room:
     def __init__(self) -> None:
         self.world = World()
         self.told: list[str] = []
+        self.patience: list[float] = []
         self.now = 0.0
         self.slept = 0
+        self.suspicion = ""
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
         self.slept += 1
 
+    def connect(self, patience: float) -> AbstractContextManager[Cluster]:
+        self.patience.append(patience)
+        return nullcontext(self.world.upstream)
+
+    def silent(self, call: Call) -> None:
+        """No answer for as long as somebody waits for one."""
+        self.now += self.patience[-1]
+        raise TimedOut(str(call))
+
     def wait(self, goal: Goal = Goal.DECISION, timeout: float | None = 60.0) -> Awaited:
         return Wait(
-            self.world.upstream,
+            self.connect,
             NAMESPACE,
             "shop",
             goal,
             timeout=timeout,
             tell=self.told.append,
+            suspect=lambda: self.suspicion,
             clock=lambda: self.now,
             sleep=self.sleep,
         ).run()
@@ -162,6 +177,36 @@ def test_a_first_look_that_fails_is_an_error_at_once(room: Room) -> None:
         room.wait()
 
 
+def test_a_server_that_is_silent_until_the_time_is_up_is_not_in_time(room: Room) -> None:
+    room.world.upstream.before = room.silent
+    found = room.wait(timeout=3.0)
+    assert (found.outcome, type(found.error), room.now) == ("timed out", NotInTime, 3.0)
+    assert "not in time: the API server does not answer: list compositions" in str(found.error)
+
+
+def test_no_answer_is_waited_for_longer_than_there_is_time(room: Room) -> None:
+    room.wait(timeout=50.0)
+    room.wait(timeout=0)
+    assert all(0 < each <= 50.0 for each in room.patience)
+    assert room.patience[-1] == SHORTEST_ROUND
+    room.patience.clear()
+    room.then(room.decide, on="list compositions")
+    room.wait(timeout=None)
+    assert room.patience == [math.inf]
+
+
+def test_a_watch_ends_before_the_time_does(room: Room) -> None:
+    class Asked(Tap):
+        def watch(self, query: Query, *, resource_version: str, timeout_seconds: int) -> Generator[WatchEvent]:
+            assert timeout_seconds <= 42.5 - room.now
+            room.now += timeout_seconds
+            return super().watch(query, resource_version=resource_version, timeout_seconds=timeout_seconds)
+
+    room.world.upstream = Asked(room.world.up)
+    assert room.wait(timeout=42.5).outcome == "timed out"
+    assert room.now == 42.5
+
+
 def test_a_watch_that_is_forbidden_is_not_tried_for_ever(room: Room) -> None:
     room.world.upstream.before = fail(Forbidden("watch compositions", status=403), on="watch compositions")
     with pytest.raises(Forbidden):
@@ -195,6 +240,12 @@ def test_past_its_time_it_says_what_was_missing(room: Room) -> None:
         "composition apps/shop: not in time: nothing is decided about its synthesis; "
         "sexton explain apps/shop tells what is in the way"
     )
+
+
+def test_past_its_time_a_suspicion_comes_first(room: Room) -> None:
+    room.suspicion = "No watcher leads; see sexton doctor"
+    found = room.wait(timeout=1.0)
+    assert str(found.error).endswith("; No watcher leads; see sexton doctor")
 
 
 def test_no_time_at_all_is_one_look(room: Room) -> None:

@@ -70,6 +70,18 @@ def test_a_field_without_an_end_is_cut(written: Lines) -> None:
     assert len(line["reason"]) == 2000
 
 
+@pytest.mark.parametrize("written", [LogFormat.TEXT, LogFormat.JSON], indirect=True)
+def test_nothing_that_is_logged_acts_on_a_terminal(written: Lines) -> None:
+    hostile = "\x1b[2J\r\ntime info all-is-well \u202e\x9b\x85\u2028\ud800"
+    log = logging.getLogger("workers.test")
+    try:
+        raise ValueError(hostile)
+    except ValueError:
+        log.exception("%s", hostile, extra={"action": hostile, "reason": hostile, "quoted": f'{hostile} "'})
+    shown = written()
+    assert not [line for line in shown if not line.isprintable() or line.startswith("time info")]
+
+
 @pytest.mark.parametrize("written", [LogFormat.TEXT], indirect=True)
 def test_people_get_text(written: Lines) -> None:
     extra = {"action": "task-ended", "outcome": "retry", "reason": 'not "there" yet', "until": ""}

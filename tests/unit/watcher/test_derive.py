@@ -87,3 +87,12 @@ def test_a_uuid_that_no_message_can_carry_is_a_finding_and_not_sent() -> None:
     derived = derive(subject(composition(current=synthesis(uuid="a:b"))), NOW, SCOPE)
     assert derived.tasks == ()
     assert any("synthesis_uuid" in finding for finding in derived.findings)
+
+
+def test_what_no_message_can_carry_is_named() -> None:
+    """Whoever reads the log of a watcher, or of a backfill, is told of nothing else."""
+    derived = derive(subject(composition(current=synthesis(uuid="a:b"))), NOW, SCOPE)
+    assert {finding.partition(": ")[0] for finding in derived.findings} == {
+        "message of sexton.recover about Composition prod/web",
+        "message of sexton.gate about Composition prod/web",
+    }
