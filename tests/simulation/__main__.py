@@ -57,9 +57,12 @@ def enumerate_all(scenarios: Sequence[str], kinds: Sequence[str], processes: int
 
 
 def try_mutant(name: str) -> Mutant:
-    """Take one guard away and run the plan, or the test, that is known to miss it."""
+    """Take one guard away and run the plan, or the test, that is known to miss it. Raises ValueError, with its name."""
     logging.disable()
-    return Mutant(GUARDS[name], kill(GUARDS[name]))
+    try:
+        return Mutant(GUARDS[name], kill(GUARDS[name]))
+    except Exception as error:
+        raise ValueError(f"without {name!r}: {type(error).__name__}: {error}") from error
 
 
 def try_mutants(names: Sequence[str], processes: int) -> list[Mutant]:

@@ -56,7 +56,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "a status is set only while the condition of the caller holds",
         "kube.guards:status_patch",
-        "*_tests(expect), ",
+        "*expected, ",
         "",
         f"{_GUARDS}::test_a_condition_of_the_caller_is_tested_too",
     ),
