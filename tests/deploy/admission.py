@@ -55,6 +55,10 @@ ACTORS: Mapping[str, Actor] = {
     "an administrator": Actor("alice", ("system:masters",)),
     "break-glass": Actor("alice", ("system:masters", "sexton:break-glass")),
     "somebody in a group without a name": Actor("alice", ("system:masters", "")),
+    "a user with the name of the break-glass group": Actor("sexton:break-glass", ("system:masters",)),
+    "somebody in a group with the worker's name": Actor(
+        "alice", ("system:masters", f"system:serviceaccount:{NAMESPACE}:sexton-worker")
+    ),
     "Eno": _account("eno-system", "eno-reconciler"),
     "the garbage collector": _account("kube-system", "generic-garbage-collector"),
     "the namespace controller": _account("kube-system", "namespace-controller"),

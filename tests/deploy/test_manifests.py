@@ -32,6 +32,8 @@ CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule"}
 OPTIONAL = (
     "components/hpa",
     "components/keda",
+    "components/hpa/per-queue",
+    "components/keda/per-queue",
     "components/all-namespaces",
     "components/flower-prefix",
     "components/redis-tls",
@@ -42,9 +44,14 @@ OPTIONAL = (
 PROCESSES = ("sexton-watcher", "sexton-worker", "sexton-flower")
 
 
-@pytest.fixture(params=[*OVERLAYS, *(f"trial + {name}" for name in OPTIONAL)])
+def fitting(component: str) -> str:
+    """An overlay that an optional component may be added to."""
+    return "per-queue" if component.endswith("per-queue") else "trial"
+
+
+@pytest.fixture(params=[*OVERLAYS, *(f"{fitting(name)} + {name}" for name in OPTIONAL)])
 def rendered(request: pytest.FixtureRequest, kustomize: Kustomize) -> Rendered:
-    """Every overlay, and the trial with each component that none of them has."""
+    """Every overlay, and a fitting one with each component that none of them has."""
     overlay, _, component = str(request.param).partition(" + ")
     return kustomize.extended(overlay, [component]) if component else kustomize.overlay(overlay)
 
@@ -102,7 +109,12 @@ def test_every_object_says_which_namespace_it_is_in(rendered: Rendered) -> None:
 def test_the_namespace_is_set_in_one_place(kustomize: Kustomize) -> None:
     """Every manifest that names it follows; deploy/components/namespace/transform is where it is changed."""
     naming = [path for path in DEPLOY.rglob("*.yaml") if re.search(r"\beno\b(?!\.azure)", _code(path.read_text()))]
-    allowed = {"transform/namespace.yaml", "parameters/parameters.yaml", "keda/scaled-object.yaml"}
+    allowed = {
+        "transform/namespace.yaml",
+        "parameters/parameters.yaml",
+        "keda/scaled-object.yaml",
+        "per-queue/scaled-objects.yaml",
+    }
     assert {f"{path.parent.name}/{path.name}" for path in naming if "crds" not in path.parts} == allowed
 
     parameters = kustomize.overlay("trial").named("ConfigMap", "sexton-admission")["data"]
@@ -124,6 +136,13 @@ def test_another_namespace_reaches_everything_that_follows_from_it(kustomize: Ku
     assert data["watcher"] == "system:serviceaccount:shop:sexton-watcher"
     (trigger,) = elsewhere.named("ScaledObject", "sexton-worker")["spec"]["triggers"]
     assert trigger["metadata"]["query"] == 'sum(max by (task, state) (sexton_queue_messages{namespace="shop"}))'
+
+
+def test_another_namespace_reaches_the_query_of_every_pool(kustomize: Kustomize) -> None:
+    elsewhere = kustomize.copied("market", "per-queue", ["components/keda/per-queue"])
+    queries = [each["spec"]["triggers"][0]["metadata"]["query"] for each in elsewhere.kind("ScaledObject")]
+    assert len(queries) == len(TaskName)
+    assert all('{namespace="market", task="' in query for query in queries)
 
 
 def test_images_have_a_version_and_name_no_registry(rendered: Rendered) -> None:
@@ -364,18 +383,67 @@ def selected(selector: Json, template: Json) -> bool:
 
 # Autoscaling
 
-RESERVED_TOO = re.compile(r"sum\(max by \(task, state\) \(sexton_queue_messages\{namespace=\"[a-z]+\"\}\)\)")
+RESERVED_TOO = re.compile(
+    r"sum\(max by \(task, state\) \(sexton_queue_messages\{namespace=\"[a-z]+\"(, task=\"(\w+)\")?\}\)\)"
+)
+
+SCALED = [
+    ("trial", ""),
+    ("managed-redis", ""),
+    ("two-clusters", ""),
+    ("per-queue", "/per-queue"),
+]
+"""Overlays, and where their kind of autoscaler is below a component."""
 
 
-def test_autoscalers_count_reserved_messages_and_take_their_time_to_scale_in(kustomize: Kustomize) -> None:
-    hpa = kustomize.extended("trial", ["components/hpa"]).named("HorizontalPodAutoscaler", "sexton-worker")["spec"]
-    keda = kustomize.extended("trial", ["components/keda"]).named("ScaledObject", "sexton-worker")["spec"]
-    assert hpa["minReplicas"] >= 1
-    assert keda["minReplicaCount"] >= 1
-    assert [each["external"]["metric"]["name"] for each in hpa["metrics"]] == ["sexton_queue_messages"]
-    assert all(RESERVED_TOO.fullmatch(each["metadata"]["query"]) for each in keda["triggers"])
-    for behavior in (hpa["behavior"], keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]):
+@pytest.mark.parametrize(("overlay", "kind"), SCALED)
+def test_autoscalers_count_reserved_messages_and_take_their_time_to_scale_in(
+    kustomize: Kustomize, overlay: str, kind: str
+) -> None:
+    for scaler in kustomize.extended(overlay, [f"components/hpa{kind}"]).kind("HorizontalPodAutoscaler"):
+        hpa, name = scaler["spec"], scaler["metadata"]["name"]
+        assert hpa["minReplicas"] >= 1
+        (metric,) = (each["external"]["metric"] for each in hpa["metrics"])
+        assert metric["name"] == "sexton_queue_messages"
+        assert metric.get("selector", {}).get("matchLabels", {}).get("task", "") == task_of(name)
+        assert hpa["behavior"]["scaleDown"]["stabilizationWindowSeconds"] >= 300
+    for scaler in kustomize.extended(overlay, [f"components/keda{kind}"]).kind("ScaledObject"):
+        keda, name = scaler["spec"], scaler["metadata"]["name"]
+        assert keda["minReplicaCount"] >= 1
+        (query,) = (RESERVED_TOO.fullmatch(each["metadata"]["query"]) for each in keda["triggers"])
+        assert query is not None
+        assert (query[2] or "") == task_of(name)
+        behavior = keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
         assert behavior["scaleDown"]["stabilizationWindowSeconds"] >= 300
+
+
+def task_of(pool: str) -> str:
+    """The task of a pool of workers, empty for the pool of all tasks."""
+    return pool.removeprefix("sexton-worker").removeprefix("-")
+
+
+@pytest.mark.parametrize("scaler", ["hpa", "keda"])
+@pytest.mark.parametrize(("overlay", "kind"), SCALED)
+def test_every_pool_has_one_autoscaler_and_no_autoscaler_scales_what_is_not_there(
+    kustomize: Kustomize, overlay: str, kind: str, scaler: str
+) -> None:
+    rendered = kustomize.extended(overlay, [f"components/{scaler}{kind}"])
+    targets = [each["spec"]["scaleTargetRef"] for each in rendered.kind("HorizontalPodAutoscaler", "ScaledObject")]
+    pools = {each["metadata"]["name"]: each["spec"] for each in rendered.kind("Deployment")}
+    workers = sorted(name for name in pools if name.startswith("sexton-worker"))
+    assert sorted(each["name"] for each in targets) == workers
+    assert {each["kind"] for each in targets} == {"Deployment"}
+    assert [name for name in workers if "replicas" in pools[name]] == [], "every apply would set them back"
+
+
+@pytest.mark.parametrize("component", ["hpa", "keda"])
+def test_an_autoscaler_of_another_kind_of_pool_is_refused(kustomize: Kustomize, component: str) -> None:
+    for overlay, kind in (("per-queue", ""), ("trial", "/per-queue")):
+        with pytest.raises(
+            AssertionError,
+            match=r"selector Deployment[^\n]*sexton-worker|nothing selected by Deployment[^\n]*sexton-worker",
+        ):
+            kustomize.extended(overlay, [f"components/{component}{kind}"])
 
 
 def test_the_metric_they_scale_by_tells_waiting_messages_from_reserved_ones(tmp_path: Path) -> None:
@@ -386,11 +454,6 @@ def test_the_metric_they_scale_by_tells_waiting_messages_from_reserved_ones(tmp_
     samples = families["sexton_queue_messages"]
     assert {sample.labels["state"] for sample in samples} == {"waiting", "reserved"}
     assert {label for sample in samples for label in sample.labels} == {"task", "state"}
-
-
-@pytest.mark.parametrize("component", ["components/hpa", "components/keda"])
-def test_what_is_scaled_by_somebody_else_sets_no_replicas(kustomize: Kustomize, component: str) -> None:
-    assert "replicas" not in kustomize.extended("trial", [component]).named("Deployment", "sexton-worker")["spec"]
 
 
 # Redis

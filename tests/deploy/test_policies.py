@@ -56,6 +56,8 @@ ONLY_THE_WORKER = [
     ("the garbage collector", INVENTORY),
     ("the controller manager", INVENTORY),
     ("a worker of another namespace", INVENTORY),
+    ("a user with the name of the break-glass group", INVENTORY),
+    ("somebody in a group with the worker's name", INVENTORY),
     ("break-glass", ""),
 ]
 
@@ -140,7 +142,24 @@ def test_the_annotation_of_an_inventory_is_not_for_others(installed: Installed) 
 
 # The rest of kube-system
 
+
+def named(name: str, lineage: str) -> Json:
+    """A Secret of this name and label."""
+    return {"metadata": {"name": name, "labels": {LINEAGE_KEY: lineage}}, "type": "Opaque"}
+
+
+DIGEST = "0123456789abcdef"
+
 NOT_INVENTORIES: Mapping[str, Json] = {
+    "a lineage that is a word": named("cluster-ca-1", "ca"),
+    "a lineage that is a word, and a digest": named(f"cluster-ca-1-{DIGEST}", "ca"),
+    "a lineage that is empty": named("cluster--1", ""),
+    "a lineage that is too short": named(f"web-{'0' * 31}-0-{DIGEST}", "0" * 31),
+    "a lineage that is no hexadecimal number": named(f"web-{'g' * 32}-0-{DIGEST}", "g" * 32),
+    "no composition": named(f"{'0' * 32}-0-{DIGEST}", "0" * 32),
+    "no digest": named(f"web-{'0' * 32}-0", "0" * 32),
+    "a digest that is too long": named(f"web-{'0' * 32}-0-{DIGEST}0", "0" * 32),
+    "an index with a leading zero": named(f"web-{'0' * 32}-00-{DIGEST}", "0" * 32),
     "a Secret without the label": without_label(inventory("x")),
     "a Secret whose name is not of its lineage": {
         **inventory("x"),
@@ -161,6 +180,12 @@ NOT_INVENTORIES: Mapping[str, Json] = {
 @pytest.mark.parametrize("case", NOT_INVENTORIES)
 def test_sexton_creates_nothing_but_inventories_in_kube_system(installed: Installed, case: str) -> None:
     assert installed.ask("the worker", "POST", SECRETS, NOT_INVENTORIES[case]).refused_by in (KUBE_SYSTEM, NAMES)
+
+
+def test_the_worker_retires_inventories_of_the_former_name(installed: Installed) -> None:
+    """Without a digest: those are read, and not made any more."""
+    former = installed.put(SECRETS, named(f"{unique('former')}-{'0' * 32}-0", "0" * 32))
+    assert installed.ask("the worker", "DELETE", path_of(former)).refused_by == ""
 
 
 @pytest.mark.parametrize("who", ["the worker", "the watcher"])
@@ -252,12 +277,6 @@ STATUS_WRITES: Mapping[str, tuple[Json | None, Json, str]] = {
     "a decided synthesis replaced by a ready one": (DECIDED, current(uuid="two", ready=LATER), READINESS),
     "ready of a decided synthesis": (DECIDED, current(ready=LATER), ""),
     "reconciled of a decided synthesis": (DECIDED, current(reconciled=LATER), ""),
-    "the decision": (UNDECIDED, current(tombstoneRecoveryStatus=decided("one")), ""),
-    "the decision and ready at once": (
-        UNDECIDED,
-        current(tombstoneRecoveryStatus=decided("one"), ready=LATER),
-        "",
-    ),
     "something else of an undecided synthesis": (UNDECIDED, current(attempts=2), ""),
     "something else, ready staying as somebody set it": (READY, current(attempts=2), ""),
     "ready and reconciled taken back": (READY, current(ready=None, reconciled=None), ""),
@@ -277,6 +296,94 @@ def test_readiness_is_not_newly_set_before_the_decision(installed: Installed, ca
     path = composition(installed, before)
     answer = installed.ask("Eno", "PATCH", f"{path}/status", {"status": patch}, content_type=MERGE)
     assert answer.refused_by == refused_by
+
+
+FORGED = {"status": True, "reason": "Bogus", "synthesisUUID": "one"}
+IN_FLIGHT = {**UNDECIDED, "inFlightSynthesis": {"uuid": "two", "synthesized": EARLIER}}
+READY_AND_DECIDED = {"currentSynthesis": {**READY["currentSynthesis"], **DECIDED["currentSynthesis"]}}
+DECIDED_IN_FLIGHT = {**UNDECIDED, "inFlightSynthesis": {"uuid": "two", "tombstoneRecoveryStatus": decided("two")}}
+
+DECISIONS: Mapping[str, tuple[Json | None, Json]] = {
+    "a decision": (UNDECIDED, current(tombstoneRecoveryStatus=FORGED)),
+    "a decision without a reason": (UNDECIDED, current(tombstoneRecoveryStatus={**FORGED, "reason": ""})),
+    "a decision, and ready at once": (UNDECIDED, current(tombstoneRecoveryStatus=FORGED, ready=LATER)),
+    "a decision where there was no status": (None, current(uuid="one", tombstoneRecoveryStatus=FORGED)),
+    "a decision that is to be tried again, made final": (RETRYING, current(tombstoneRecoveryStatus={"status": True})),
+    "the decision about another synthesis, made one about this": (
+        STALE,
+        current(tombstoneRecoveryStatus={"synthesisUUID": "one"}),
+    ),
+    "another synthesis, the one that the decision is about": (STALE, current(uuid="zero")),
+    "another reason of a decision": (DECIDED, current(tombstoneRecoveryStatus={"reason": "Bogus"})),
+    "a ready synthesis replaced by a decided one that stays ready": (
+        READY,
+        current(uuid="two", tombstoneRecoveryStatus=decided("two")),
+    ),
+    "a decided synthesis replaced by a decided one": (
+        READY_AND_DECIDED,
+        current(uuid="two", tombstoneRecoveryStatus={"synthesisUUID": "two"}),
+    ),
+    "a decision for the synthesis in flight, which becomes the current one": (
+        IN_FLIGHT,
+        {"inFlightSynthesis": {"tombstoneRecoveryStatus": decided("two")}},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DECISIONS)
+def test_only_the_worker_decides(installed: Installed, case: str) -> None:
+    before, patch = DECISIONS[case]
+    path = composition(installed, before)
+    for who in ("Eno", "the watcher", "an administrator", "a worker of another namespace"):
+        answer = installed.ask(who, "PATCH", f"{path}/status", {"status": patch}, content_type=MERGE)
+        assert answer.refused_by == READINESS, who
+    for who in ("the worker", "break-glass"):
+        assert installed.ask(who, "PATCH", f"{path}/status", {"status": patch}, content_type=MERGE).refused_by == ""
+
+
+def test_a_decision_cannot_be_made_while_the_composition_is_opted_out(installed: Installed) -> None:
+    path = composition(installed, UNDECIDED, other="true")
+    patch = {"status": current(tombstoneRecoveryStatus=FORGED)}
+    assert installed.ask("Eno", "PATCH", f"{path}/status", patch, content_type=MERGE).refused_by == READINESS
+    assert installed.ask("the worker", "PATCH", f"{path}/status", patch, content_type=MERGE).refused_by == ""
+
+
+SWAPPED = {"uuid": "two", "synthesized": LATER}
+ENOS_WRITES: Mapping[str, tuple[Json, Json]] = {
+    "the synthesis in flight becomes the current one, and that the previous one": (
+        {**READY_AND_DECIDED, "inFlightSynthesis": SWAPPED},
+        {"previousSynthesis": READY_AND_DECIDED["currentSynthesis"], "currentSynthesis": SWAPPED},
+    ),
+    "a swap that carries the decision about the former synthesis along": (
+        {**DECIDED, "inFlightSynthesis": SWAPPED},
+        {"currentSynthesis": {**DECIDED["currentSynthesis"], **SWAPPED}},
+    ),
+    "a swap to a synthesis that the worker decided about in flight": (
+        DECIDED_IN_FLIGHT,
+        {"currentSynthesis": DECIDED_IN_FLIGHT["inFlightSynthesis"]},
+    ),
+    "a decided synthesis that becomes ready": (
+        DECIDED,
+        {"currentSynthesis": {**DECIDED["currentSynthesis"], "reconciled": LATER, "ready": LATER}},
+    ),
+    "another attempt in flight beside a decided synthesis": (
+        {**DECIDED, "inFlightSynthesis": {"uuid": "two", "attempts": 1}},
+        {**DECIDED, "inFlightSynthesis": {"uuid": "three", "attempts": 2}},
+    ),
+    "a decision that is to be tried again": (DECIDED, RETRYING),
+    "a decided synthesis without its decision": (DECIDED, {"currentSynthesis": {"uuid": "one"}}),
+    "a decided synthesis that is gone": (READY_AND_DECIDED, {}),
+    "the status as it was": (READY_AND_DECIDED, READY_AND_DECIDED),
+}
+
+
+@pytest.mark.parametrize("case", ENOS_WRITES)
+def test_eno_carries_decisions_along(installed: Installed, case: str) -> None:
+    """Written as Eno does: the whole object, with the status that it shall have."""
+    before, after = ENOS_WRITES[case]
+    path = composition(installed, before)
+    body = {**installed.ask("Eno", "GET", path).object, "status": after}
+    assert installed.ask("Eno", "PUT", f"{path}/status", body).refused_by == ""
 
 
 EVERYBODY = ["the worker", "the watcher", "an administrator", "Eno", "the controller manager"]
@@ -324,6 +431,33 @@ def test_metadata_and_spec_of_an_undecided_composition_are_free(installed: Insta
     assert installed.ask("an administrator", "PATCH", path, patch, content_type=MERGE).refused_by == ""
 
 
+SELECTOR = {"matchLabels": {"team": "web"}}
+
+
+def test_with_a_selector_compositions_without_the_labels_are_free(installed: Installed) -> None:
+    """As docs/install.md says to do with SEXTON_COMPOSITION_LABEL_SELECTOR."""
+    selected, other = composition(installed, UNDECIDED), composition(installed, UNDECIDED)
+    labels = {"metadata": {"labels": SELECTOR["matchLabels"]}}
+    assert installed.ask("an administrator", "PATCH", selected, labels, content_type=MERGE, keep=True).status == 200
+
+    def refused(path: str) -> bool:
+        patch = {"status": current(ready=LATER)}
+        return installed.ask("Eno", "PATCH", f"{path}/status", patch, content_type=MERGE).refused_by == READINESS
+
+    assert refused(selected)
+    assert refused(other)
+    kind = "validatingadmissionpolicy"
+    change = {"op": "add", "path": "/spec/matchConstraints/objectSelector", "value": SELECTOR}
+    installed.run("patch", kind, READINESS, "--type=json", "-p", json.dumps([change]))
+    try:
+        until(lambda: not refused(other), "the selector is in force", seconds=60)
+        assert refused(selected)
+    finally:
+        back = [{"op": "replace", "path": "/spec/matchConstraints/objectSelector", "value": {}}]
+        installed.run("patch", kind, READINESS, "--type=json", "-p", json.dumps(back))
+        until(lambda: refused(other), "the policy is as it was", seconds=60)
+
+
 # Overflow slices
 
 
@@ -354,6 +488,8 @@ SLICE_WRITERS = [
     ("the watcher", OVERFLOW),
     ("an administrator", OVERFLOW),
     ("a worker of another namespace", OVERFLOW),
+    ("a user with the name of the break-glass group", OVERFLOW),
+    ("somebody in a group with the worker's name", OVERFLOW),
 ]
 
 

@@ -13,20 +13,25 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 
 from console.cast import Server, start_servers
 from console.permissions import Process
 from console.stage import Stage
+from console.waiting import NotInTime
 from kube.cluster import Json
 from kube.resources import NAMESPACES
 from kube.resources import SECRETS as SECRET_KIND
 from runtime.redis_server import RedisServer
 from runtime.settings import Settings, variable
-from tests.deploy.admission import NAMESPACE, SECRETS, Installed
+from tests.deploy.admission import COMPOSITIONS, NAMESPACE, SECRETS, SLICES, Installed
 from tests.deploy.grants import Grant, asked_of_the_devcluster, asked_of_the_server, granted, tabled
 from tests.deploy.lifetime import DEADLINE, GRACE, WATCHER, WORKER, Command, Lifetime
 from tests.deploy.rendering import Kustomize, Rendered, environment
 from tests.support.apiserver import ApiServer
+from tests.support.command import Sexton
+from tests.support.factories import composition_json, entry, manifest, slice_json, synthesis
+from tests.support.factories import inventory as snapshots
 from tests.support.redis import running_redis
 
 ENO = ("eno-system", "eno-reconciler")
@@ -174,7 +179,78 @@ def test_flower_and_redis_have_no_permissions_and_no_token(kustomize: Kustomize)
         assert pods[name]["spec"]["automountServiceAccountToken"] is False
 
 
+# People
+
+VIEWER, INVENTORY_VIEWER = "a-viewer", "an-inventory-viewer"
+"""Accounts with sexton-viewer; the second has sexton-inventory-viewer, too."""
+
+TITLE = f"{NAMESPACE}/looked-at"
+
+COMMANDS: Mapping[str, tuple[int, set[str]]] = {
+    "status": (0, {VIEWER, INVENTORY_VIEWER}),
+    f"explain {TITLE}": (0, {VIEWER, INVENTORY_VIEWER}),
+    f"wait {TITLE} --timeout 2": (NotInTime.exit_code, {VIEWER, INVENTORY_VIEWER}),
+    f"plan {TITLE}": (0, {INVENTORY_VIEWER}),
+    "inventory list": (0, {INVENTORY_VIEWER}),
+    f"inventory show {TITLE}": (0, {INVENTORY_VIEWER}),
+    f"inventory verify {TITLE}": (0, {INVENTORY_VIEWER}),
+}
+"""Everything that only reads: how it ends, and who may."""
+
+
+def bound(account: str, namespace: str, kind: str, role: str) -> Json:
+    """A RoleBinding."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": f"{account}-{role}", "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
+    }
+
+
+def test_people_see_everything_with_the_roles_for_viewers(
+    installed: Installed, audit_log: Path, redis: RedisServer, tmp_path: Path
+) -> None:
+    slice_ = slice_json("looked-at-1", [manifest()], owner="looked-at", uid="uid")
+    body = composition_json("looked-at", namespace=NAMESPACE, current=synthesis("one", slices=["looked-at-1"]))
+    for each, path in ((slice_, SLICES), (body, COMPOSITIONS)):
+        del each["metadata"]["resourceVersion"]
+        each["metadata"]["namespace"] = NAMESPACE
+        installed.put(path, each, status=each.get("status"))
+    for secret in snapshots([entry()], name="looked-at", namespace=NAMESPACE):
+        del secret["metadata"]["resourceVersion"]
+        installed.put(SECRETS, secret)
+
+    bindings = [bound(account, NAMESPACE, "ClusterRole", "sexton-viewer") for account in (VIEWER, INVENTORY_VIEWER)]
+    bindings.append(bound(INVENTORY_VIEWER, "kube-system", "Role", "sexton-inventory-viewer"))
+    text = yaml.safe_dump_all(bindings)
+    installed.run("apply", "-f", "-", text=text)
+    rendered = Rendered(f"{installed.rendered.text}---\n{text}")
+    for account in (VIEWER, INVENTORY_VIEWER):
+        installed.run("create", "serviceaccount", account, "-n", NAMESPACE)
+        place = kubeconfig(installed.server, NAMESPACE, account, tmp_path)
+        sexton = Sexton(
+            {
+                variable("kubeconfig"): str(place),
+                variable("broker_url"): redis.url,
+                variable("pod_namespace"): NAMESPACE,
+                variable("enable_tombstone_recovery"): "true",
+            }
+        )
+        for command, (code, who) in COMMANDS.items():
+            if account in who:
+                ended = sexton(*command.split())
+                assert ended.code == code, f"{command} as {account}: {ended}"
+        asked, refusals = asked_of_the_server(account, audit_log)
+        assert refusals == []
+        assert asked == granted(rendered, account)
+
+
 def test_viewers_read_and_view_is_not_given_what_slices_may_hold(kustomize: Kustomize) -> None:
     viewer = kustomize.overlay("trial").named("ClusterRole", "sexton-viewer")
-    assert {verb for rule in viewer["rules"] for verb in rule["verbs"]} == {"get", "list"}
+    assert {verb for rule in viewer["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert "rbac.authorization.k8s.io/aggregate-to-view" not in viewer["metadata"]["labels"]
+    assert [rule.get("resourceNames") for rule in viewer["rules"] if "leases" in rule["resources"]] == [
+        [f"{Settings.model_fields['instance'].default}-watcher"]
+    ]
