@@ -14,7 +14,7 @@ from kube.cluster import Cluster, Json, Query
 from kube.resources import COMPOSITIONS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_SLICES, Resource
 
 INSTALL = "apply -f deploy/crds   # a trial without Eno; otherwise install Eno"
-UPGRADE = "apply --server-side -f CRDS   # those of a newer Eno: docs/install.md; never deploy/crds over Eno's"
+UPGRADE = "apply --server-side --force-conflicts -f CRDS   # of a newer Eno (docs/install.md), not deploy/crds"
 """To kubectl. The development definitions have less than Eno's own: over them they would drop the rest."""
 
 _DECISION = {
