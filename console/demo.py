@@ -52,13 +52,18 @@ def run_demo(story: Story, *, timeout: float, output: Output) -> None:
 @contextmanager
 def _orderly_termination() -> Iterator[None]:
     """Make SIGTERM and SIGHUP unwind the stack, as Ctrl-C does, so that everything is cleaned up."""
+    told: list[int] = []
 
-    def leave(number: int, _frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
+    def leave(number: int, _frame: FrameType | None = None) -> NoReturn:
+        told.append(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
+        # What a signal raises in the middle of a destructor is printed, and lost.
+        if told:
+            leave(told[0])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

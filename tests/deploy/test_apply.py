@@ -10,7 +10,7 @@ import yaml
 from kube.cluster import Json
 from tests.deploy.admission import Installed
 from tests.deploy.rendering import OVERLAYS, TIMEOUT, Kustomize
-from tests.deploy.test_manifests import CUSTOM, OPTIONAL
+from tests.deploy.test_manifests import CUSTOM, OPTIONAL, fitting
 
 RESTRICTED = "restricted"
 
@@ -31,7 +31,7 @@ def test_every_overlay_is_taken_to_the_letter(installed: Installed, kustomize: K
 
 @pytest.mark.parametrize("component", OPTIONAL)
 def test_every_component_is_taken_to_the_letter(installed: Installed, kustomize: Kustomize, component: str) -> None:
-    rendered = kustomize.extended("trial", [component])
+    rendered = kustomize.extended(fitting(component), [component])
     served = [each for each in rendered.objects if each["kind"] not in CUSTOM]
     installed.run(*DRY_RUN, text=yaml.safe_dump_all(served))
 
@@ -58,7 +58,7 @@ def pod(name: str, template: Json) -> Json:
 
 def test_every_pod_is_restricted(installed: Installed, kustomize: Kustomize, restricted: str) -> None:
     renderings = [kustomize.overlay(name) for name in OVERLAYS]
-    renderings += [kustomize.extended("trial", [name]) for name in OPTIONAL]
+    renderings += [kustomize.extended(fitting(name), [name]) for name in OPTIONAL]
     pods = [pod(name, template) for each in renderings for name, template in each.pods()]
     assert pods
     for body in pods:

@@ -153,8 +153,8 @@ def test_states_beyond_the_resources_do_not_count() -> None:
     ],
 )
 def test_readiness_is_held(fields: dict[str, Any], expected: bool) -> None:
-    current = {"reconciled": format_time(EARLY), "ready": format_time(EARLY), **fields.pop("current", {})}
-    view = a_composition(current=current, **fields)
+    current = {"reconciled": format_time(EARLY), "ready": format_time(EARLY), **fields.get("current", {})}
+    view = a_composition(**{**fields, "current": current})
     assert held(view) is expected
     for slices in ([], [a_slice(state(deleted=True))]):
         assert (verdict(view, slices, NOW) == Verdict(None, None)) is expected
