@@ -6,16 +6,12 @@ on (`console.performance`), and judges what it sees (`console.verdict`).
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
 from console import render
 from console.cast import require_devcluster
+from console.interrupts import orderly_termination
 from console.narrator import Narrator
 from console.performance import perform
 from console.render import Output
@@ -36,7 +32,7 @@ def run_demo(story: Story, *, timeout: float, output: Output) -> None:
     find_program()
     require_devcluster()
     narrator = Narrator(render.terminal(sys.stdout if output is Output.TABLE else sys.stderr))
-    with _orderly_termination(), Stage() as stage:
+    with orderly_termination(), Stage() as stage:
         try:
             ended = perform(stage, story, narrator, time.monotonic() + timeout)
         except SextonError:
@@ -47,26 +43,6 @@ def run_demo(story: Story, *, timeout: float, output: Output) -> None:
         render.print_json(ended.to_json())
     else:
         render.terminal().print(render.ending(ended))
-
-
-@contextmanager
-def _orderly_termination() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP unwind the stack, as Ctrl-C does, so that everything is cleaned up."""
-    told: list[int] = []
-
-    def leave(number: int, _frame: FrameType | None = None) -> NoReturn:
-        told.append(number)
-        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-        # What a signal raises in the middle of a destructor is printed, and lost.
-        if told:
-            leave(told[0])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _show_logs(stage: Stage) -> None:

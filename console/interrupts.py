@@ -1,4 +1,4 @@
-"""Ctrl-C between two steps instead of within one, which would leave it open whether that step was made."""
+"""How a command ends when it is told to: cleaned up, and between two steps instead of within one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 
 class Interrupts:
@@ -42,3 +42,23 @@ class Interrupts:
         if not self._undivided or self._waiting:
             raise KeyboardInterrupt
         self._waiting = True
+
+
+@contextmanager
+def orderly_termination() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP unwind the stack, as Ctrl-C does, so that everything is cleaned up."""
+    told: list[int] = []
+
+    def leave(number: int, _frame: FrameType | None = None) -> NoReturn:
+        told.append(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+        # What a signal raises in the middle of a destructor is printed, and lost.
+        if told:
+            leave(told[0])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

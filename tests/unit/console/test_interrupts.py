@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 
-from console.interrupts import Interrupts
+from console.interrupts import Interrupts, orderly_termination
 
 
 def press() -> None:
@@ -65,3 +66,16 @@ def test_afterwards_everything_is_as_before() -> None:
     with Interrupts():
         assert signal.getsignal(signal.SIGINT) != before
     assert signal.getsignal(signal.SIGINT) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "raised"),
+    [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit), (signal.SIGHUP, SystemExit)],
+)
+def test_a_signal_whose_exception_gets_lost_still_ends_the_command(
+    number: signal.Signals, raised: type[BaseException]
+) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(raised), orderly_termination(), suppress(raised):  # as a destructor does
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
