@@ -43,7 +43,7 @@ soak: $(READY) ## random faults in longer schedules, for SECONDS seconds (600)
 	$(BIN)/python -m tests.simulation --seconds $(SECONDS)
 
 BENCH ?=
-bench: $(READY) ## what it costs, beside what people would use instead; BENCH=--quick for less than a minute
+bench: $(READY) ## what it costs, beside what people would use instead; BENCH=--quick for not quite two minutes
 	$(BIN)/python -m bench $(BENCH)
 
 kube-apiserver: ## build a real kube-apiserver, kubectl and etcd for the tests (needs Go; once per machine)

@@ -66,7 +66,7 @@ def _write(options: argparse.Namespace, machine: Machine, sections: Sequence[Sec
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less than a minute, smaller sizes, rougher figures")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, rougher figures, not quite two minutes")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="one part; repeatable")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures for machines")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="the curves as PNG")
